@@ -1,0 +1,51 @@
+"""Rows counted and rows left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exclusion:
+    """A row left out: which, and why."""
+
+    input: str
+    """Path of the input, relative to the input root, or the dataset id of a later stage's input."""
+    position: str
+    """Line, record, member or stem; the example id in later stages."""
+    reason: str
+    """A short code of `REASONS`."""
+    detail: str
+    """One sentence; excerpts are short and show control characters escaped."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """Counts of a run that are added up as it goes: read = kept + excluded, always."""
+
+    read: int = 0
+    kept: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    """Rows by reason."""
+    changes: Counter[str] = field(default_factory=Counter)
+    """What was altered, by name: byte order marks, dropped image slots, removed metadata."""
+
+    def add(self, other: Tally) -> None:
+        self.read += other.read
+        self.kept += other.kept
+        self.excluded.update(other.excluded)
+        self.changes.update(other.changes)
+
+    @property
+    def balanced(self) -> bool:
+        return self.read == self.kept + sum(self.excluded.values())
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "excluded": sum(self.excluded.values()),
+            "excluded_by_reason": dict(sorted(self.excluded.items())),
+            "changes": dict(sorted(self.changes.items())),
+        }
