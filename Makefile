@@ -1,0 +1,50 @@
+# make demo        the three dump families from raw files to a trained step, on the bundled sample (examples/demo.sh)
+# make test        the tests;  make test-full: with the long counts;  make lint: style, types and import contracts
+#
+# Each makes the environment first, when it is absent or older than the files that describe it.
+# Choices:  make demo PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'   another torch build (see README)
+#           make test PYTHON=python3.12 VENV=/elsewhere/venv WORKERS=4 ARGS='-k split'
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+WORKERS ?= 2
+PIP_ARGS ?=
+ARGS ?=
+
+STAMP := $(VENV)/.made-by-make
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: env demo test test-full lint bench clean
+.DELETE_ON_ERROR:
+
+env: $(STAMP)
+
+$(STAMP): setup.cfg pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "no python3.11 or python3 on PATH; name one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "$(PYTHON) is older than 3.10; name a newer one with PYTHON=..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[train,turbo,dev]'
+	@touch $@
+
+demo: $(STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
+
+test: $(STAMP)
+	$(PYTEST) -m 'not full' $(ARGS)
+
+test-full: $(STAMP)
+	$(BIN)/python tools/test_report.py -n $(WORKERS) --dist worksteal --timeout 3600 $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench_slice.py $(ARGS)
+
+clean:
+	rm -rf demo build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

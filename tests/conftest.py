@@ -1,0 +1,55 @@
+"""Options and fixtures of all tests: where the shared data lies, and one thread a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Two xdist workers on two cores: a pool of threads in each would only make them wait for one another. Set before
+# numpy and torch are first imported, and inherited by the command lines that tests start.
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[name] = "1"
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("shardkit")
+    group.addoption("--shared", metavar="DIR", help="shared data and cases (default: ../shared beside the repository)")
+    group.addoption("--cases", metavar="DIR", help="the case corpus (default: SHARED/cases)")
+    group.addoption("--torture", metavar="DIR", help="hostile and odd pictures (default: SHARED/data/image_torture)")
+
+
+def _folder(config: pytest.Config, option: str, *below: str) -> Path:
+    """The folder that `option` names, else `below` in the shared folder. Only an absent default skips a test."""
+    given = config.getoption(option)
+    shared = Path(config.getoption("--shared") or ROOT.parent / "shared")
+    folder = Path(given) if given else shared.joinpath(*below)
+    if folder.is_dir():
+        return folder.resolve()
+    if given or config.getoption("--shared"):
+        pytest.fail(f"no such folder: {folder}", pytrace=False)
+    pytest.skip(f"no {folder.name} folder here; name one with {option}")
+
+
+@pytest.fixture(scope="session")
+def shared(pytestconfig: pytest.Config) -> Path:
+    return _folder(pytestconfig, "--shared")
+
+
+@pytest.fixture(scope="session")
+def cases(pytestconfig: pytest.Config) -> Path:
+    return _folder(pytestconfig, "--cases", "cases")
+
+
+@pytest.fixture(scope="session")
+def torture(pytestconfig: pytest.Config) -> Path:
+    return _folder(pytestconfig, "--torture", "data", "image_torture")
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The bundled sample: tests/data, with captions, ocr, obelics and a tokenizer."""
+    return ROOT / "tests" / "data"
