@@ -1,0 +1,110 @@
+"""The command line: one thin file a command. Only this floor prints and ends the process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from shardkit import __version__
+from shardkit.errors import ShardkitError
+
+COMMANDS = {
+    "ingest": "raw dumps to hashed shards with provenance",
+    "dedup": "remove duplicates, across several datasets at once",
+    "split": "train, val and test that share nothing",
+    "tokenize": "examples to sequences, for one tokenizer and recipe",
+    "plan": "what an epoch will be: batches, fill, shares",
+    "train": "the bundled trainer",
+    "verify": "check every file of a dataset against its manifest",
+    "audit": "prove from the shards that no split leaks",
+    "stats": "what a dataset holds, by source and split",
+    "head": "the first examples of a dataset",
+    "schema": "reasons, error codes and options, as data",
+}
+"""Command -> one line of help. The code is in shardkit/cli/<command>.py and is imported when it is run."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"shardkit.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="shardkit")
+def cli() -> None:
+    """Raw OCR, caption and OBELICS dumps to leak-free shards, and a packed stream that resumes exactly.
+
+    \b
+    shardkit ingest caption pairs.csv -o work/captions
+    shardkit dedup work/captions work/pages -o work/clean
+    shardkit split work/clean -o work/split --ratios train=0.9,val=0.05,test=0.05
+    shardkit tokenize work/split -o work/tokens --tokenizer DIR --recipe vlm --max-tokens 1024
+    shardkit train --task vlm-align --data work/tokens --steps 100 --out runs/first
+    """
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with the exit code of DESIGN section 12."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code instead of ending the process."""
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+    except ValueError:
+        pass  # not the main thread: the host process decides about signals
+    try:
+        result: Any = cli.main(args=argv, prog_name="shardkit", standalone_mode=False)
+    except ShardkitError as error:
+        report(error)
+        return error.exit_code
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; the same command goes on where it stopped", err=True)
+        return 130
+    except Terminated:
+        click.echo("terminated; the same command goes on where it stopped", err=True)
+        return 143
+    except BrokenPipeError:
+        # The reader of stdout went away (`| head`): nothing is wrong, and nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def report(error: ShardkitError) -> None:
+    """Print `where: what` and `Next: hint` on stderr."""
+    click.echo(f"{error}", err=True)
+    if error.hint:
+        click.echo(f"Next: {error.hint}", err=True)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated

@@ -1,0 +1,112 @@
+"""Options and output that every command shares."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+from tqdm import tqdm
+
+from shardkit.engine.progress import Progress, silent
+from shardkit.errors import ConfigError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace a dataset of ours at -o, after the new one is safe on disk."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    show_default="one a core",
+    help="Worker processes. The result does not depend on it.",
+)
+base_option = click.option(
+    "--base",
+    "bases",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Where to look for inputs that were moved: a dataset, or a folder of datasets. Repeatable.",
+)
+dataset_argument = click.argument("dataset", type=click.Path(path_type=Path))
+datasets_argument = click.argument("datasets", type=click.Path(path_type=Path), nargs=-1, required=True)
+output_option = click.option(
+    "-o", "--out", "output", type=click.Path(path_type=Path), required=True, help="The dataset to write."
+)
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator for several options, in the order in which --help shows them."""
+
+    def apply(function: Command) -> Command:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return apply
+
+
+stage_options = options(workers_option, overwrite_option, dry_run_option, base_option, json_option, quiet_option)
+"""What every command that writes a dataset takes."""
+read_options = options(base_option, json_option, quiet_option)
+"""What every command that only reads a dataset takes."""
+
+
+def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None:
+    """One JSON object, or `text`, on stdout."""
+    if as_json:
+        sys.stdout.write(orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode() + "\n")
+    else:
+        sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """A line on stderr for people."""
+    if not quiet:
+        click.echo(text, err=True)
+
+
+def progress_bar(label: str, *, quiet: bool) -> Progress:
+    """A progress callback that draws a bar on stderr; silent with --quiet or off a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return silent
+    bar: tqdm[Any] = tqdm(desc=label, leave=False, file=sys.stderr)
+
+    def advance(done: int, total: int | None, note: str = "") -> None:
+        bar.total = total
+        bar.n = done
+        if note:
+            bar.set_postfix_str(note, refresh=False)
+        bar.refresh()
+        if total is not None and done >= total:
+            bar.close()
+
+    return advance
+
+
+def parse_pairs(values: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` strings of a repeatable option as a dict.
+
+    Raises:
+        ConfigError: where a value has no `=` or a name comes twice.
+    """
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{option} {value!r} is not NAME=VALUE", hint=f"write {option} NAME=VALUE")
+        if name in pairs:
+            raise ConfigError(f"{option} names {name!r} twice", hint=f"give {option} {name}=... once")
+        pairs[name] = rest
+    return pairs
