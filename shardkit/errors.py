@@ -69,11 +69,23 @@ class OutputError(ShardkitError):
     def from_os(cls, error: OSError, where: str) -> OutputError:
         """The OutputError that says in words what `error` means for the output at `where`."""
         known = {
-            errno.ENOSPC: ("no space is left for the output", "free some space and run the same command again; it goes on where it stopped"),
-            errno.EDQUOT: ("the disk quota is used up: no space for the output", "free some space and run the same command again"),
+            errno.ENOSPC: (
+                "no space is left for the output",
+                "free some space and run the same command again; it goes on where it stopped",
+            ),
+            errno.EDQUOT: (
+                "the disk quota is used up: no space for the output",
+                "free some space and run the same command again",
+            ),
             errno.EROFS: ("the output lies on a read-only file system", "choose another place with -o"),
-            errno.EACCES: ("no permission to write the output", "choose another place with -o, or change the folder's permissions"),
-            errno.EPERM: ("no permission to write the output", "choose another place with -o, or change the folder's permissions"),
+            errno.EACCES: (
+                "no permission to write the output",
+                "choose another place with -o, or change the folder's permissions",
+            ),
+            errno.EPERM: (
+                "no permission to write the output",
+                "choose another place with -o, or change the folder's permissions",
+            ),
             errno.ENOTDIR: ("a part of the output's path is a file, not a folder", "choose another place with -o"),
         }
         what, hint = known.get(

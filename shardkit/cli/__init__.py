@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -71,10 +72,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
 
 def run(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code instead of ending the process."""
-    try:
+    with contextlib.suppress(ValueError):  # not the main thread: the host process decides about signals
         signal.signal(signal.SIGTERM, _terminated)
-    except ValueError:
-        pass  # not the main thread: the host process decides about signals
     try:
         result: Any = cli.main(args=argv, prog_name="shardkit", standalone_mode=False)
     except ShardkitError as error:

@@ -49,8 +49,13 @@ def example_id(example: Example) -> str:
         example.source,
         [[s.kind, s.text, s.image, s.role, s.supervised, s.name] for s in example.segments],
         [
-            [i.asset_id, i.frame, i.ocr_labels, i.reading_order]
-            + [[[t.level, t.text, t.polygon, t.parent, t.order, t.confidence] for t in i.layout or ()]]
+            [
+                i.asset_id,
+                i.frame,
+                i.ocr_labels,
+                i.reading_order,
+                [[t.level, t.text, t.polygon, t.parent, t.order, t.confidence] for t in i.layout or ()],
+            ]
             for i in example.images
         ],
         [[r.kind, r.images, r.segments, r.scope, r.annotator, r.confidence] for r in example.relations],

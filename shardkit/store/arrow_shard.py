@@ -1,0 +1,178 @@
+"""Arrow shards: one IPC file, one row an example, uncompressed, memory-mappable."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from shardkit.records import Example
+from shardkit.store.blocks import BlockCheck
+from shardkit.store.files import DurableFile
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, payload, to_row
+from shardkit.store.schema import EXAMPLES
+
+SUFFIX = ".arrow"
+
+
+class TableWriter:
+    """Writes rows of any schema as an Arrow IPC file; each record batch is a block with its digest."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._file = DurableFile(path)
+        self._stream = pa.ipc.new_file(pa.PythonFile(self._file, mode="w"), schema)
+        self._blocks: list[Block] = []
+        self._offset = 0
+        self.num_rows = 0
+        self._cut(0)
+
+    def write_batch(self, rows: list[Row]) -> None:
+        """One record batch of `rows`; a block of its own."""
+        if rows:
+            self._stream.write_batch(pa.RecordBatch.from_pylist(rows, schema=self._schema))
+            self._cut(len(rows))
+
+    def _cut(self, num_rows: int) -> None:
+        size = self._file.size - self._offset
+        self._blocks.append(
+            Block(
+                first_row=self.num_rows, num_rows=num_rows, offset=self._offset, size=size, xxh3=self._file.cut_block()
+            )
+        )
+        self._offset = self._file.size
+        self.num_rows += num_rows
+
+    def close(self) -> Written:
+        self._stream.close()
+        self._cut(0)
+        self._file.close()
+        return Written(rows=self.num_rows, size=self._file.size, xxh3=self._file.xxh3, blocks=tuple(self._blocks))
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+
+class ArrowWriter:
+    """Writes examples as an Arrow shard under a temporary path."""
+
+    def __init__(self, path: Path) -> None:
+        self._table = TableWriter(path, EXAMPLES)
+        self._pending: list[Row] = []
+        self._pending_bytes = 0
+
+    def add(self, example: Example) -> None:
+        self._pending.append(to_row(example))
+        self._pending_bytes += payload(example)
+        if len(self._pending) >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._table.write_batch(self._pending)
+        self._pending = []
+        self._pending_bytes = 0
+
+    def close(self) -> Written:
+        self._flush()
+        return self._table.close()
+
+    def abandon(self) -> None:
+        self._table.abandon()
+
+
+class TableReader:
+    """Random access to the rows of an Arrow IPC file, memory-mapped; a block is checked before its first use.
+
+    Args:
+        check: knows the blocks of the file and their digests.
+
+    Raises:
+        IntegrityError: where bytes are not those of the manifest.
+    """
+
+    def __init__(self, path: Path, check: BlockCheck) -> None:
+        self._check = check
+        self._map = check.open(path)
+        check.frame(self._map)
+        self._reader = check.parse(lambda: pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map))))
+        self._starts = check.first_rows
+        self._batches: dict[int, pa.RecordBatch] = {}
+        self.num_rows = check.num_rows
+
+    def batch(self, index: int) -> pa.RecordBatch:
+        """Record batch `index`, checked, zero-copy."""
+        batch = self._batches.get(index)
+        if batch is None:
+            self._check.block(self._map, index)
+            batch = self._check.parse(lambda: self._reader.get_batch(index))
+            self._batches[index] = batch
+        return batch
+
+    def locate(self, row: int) -> tuple[pa.RecordBatch, int]:
+        """The batch that holds `row`, and the row's place in it."""
+        index = self._check.block_of(row)
+        return self.batch(index), row - self._starts[index]
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, zero-copy; only `columns` where given."""
+        batches = [self.batch(index) for index in range(len(self._starts))]
+        table = pa.Table.from_batches(batches, schema=self._reader.schema)
+        return table if columns is None else table.select(list(columns))
+
+    def close(self) -> None:
+        """Drop the map; views that were handed out keep their memory alive."""
+        self._batches.clear()
+        del self._reader
+        _close(self._map)
+
+
+def _close(mapped: mmap.mmap | bytes) -> None:
+    if isinstance(mapped, mmap.mmap):
+        with contextlib.suppress(BufferError):  # somebody still holds a view; the map goes with the last of them
+            mapped.close()
+
+
+class ArrowReader:
+    """The examples of an Arrow shard."""
+
+    def __init__(self, path: Path, check: BlockCheck) -> None:
+        self._table = TableReader(path, check)
+        self.num_rows = self._table.num_rows
+
+    def example(self, row: int) -> Example:
+        batch, place = self._table.locate(row)
+        values: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
+        return from_row(values)
+
+    def image_bytes(self, row: int, image: int) -> memoryview:
+        """The stored bytes of one image, zero-copy."""
+        batch, place = self._table.locate(row)
+        images = batch.column("images")
+        first = images.offsets[place].as_py()
+        return memoryview(images.values.field("bytes")[first + image].as_buffer())
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """The named columns; `images` comes without its bytes."""
+        table = self._table.table(names)
+        if "images" in names:
+            place = table.schema.get_field_index("images")
+            table = table.set_column(
+                place, "images", pa.chunked_array([_without_bytes(c) for c in table["images"].chunks], type=_FACTS)
+            )
+        return table
+
+    def close(self) -> None:
+        self._table.close()
+
+
+_FACTS = pa.list_(pa.struct([field for field in EXAMPLES.field("images").type.value_type if field.name != "bytes"]))
+
+
+def _without_bytes(images: pa.ListArray) -> pa.ListArray:
+    fields = list(_FACTS.value_type)
+    values = pa.StructArray.from_arrays([images.values.field(field.name) for field in fields], fields=fields)
+    return pa.ListArray.from_arrays(images.offsets, values, type=_FACTS)

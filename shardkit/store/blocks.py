@@ -1,0 +1,100 @@
+"""Checked reading: the blocks of a shard, their digests, and when they are compared."""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+
+from shardkit.digest import xxh3
+from shardkit.errors import IntegrityError
+from shardkit.store.rows import Block
+
+Verify = Literal["read", "open", "off"]
+"""read: each block before its first use; open: the whole file when it is opened; off: only its size."""
+
+Parsed = TypeVar("Parsed")
+
+
+class BlockCheck:
+    """Compares the bytes of one shard with what its dataset says of them.
+
+    Args:
+        name: the shard's name in its dataset, for messages.
+        size: bytes of the whole file.
+        digest: xxh3-128 of the whole file.
+        blocks: in file order; they cover the file without holes.
+        verify: when to compare.
+    """
+
+    def __init__(self, *, name: str, size: int, digest: str, blocks: Sequence[Block], verify: Verify) -> None:
+        self._name = name
+        self._size = size
+        self._digest = digest
+        self._frame = [block for block in blocks if block.num_rows == 0]
+        self._rows = [block for block in blocks if block.num_rows > 0]
+        self._verify = verify
+        self._checked = [verify != "read"] * len(self._rows)
+        self.first_rows = [block.first_row for block in self._rows]
+        self.num_rows = sum(block.num_rows for block in self._rows)
+
+    def open(self, path: Path) -> mmap.mmap | bytes:
+        """Map the file; its size is compared always, its digest with verify="open"."""
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                mapped: mmap.mmap | bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except FileNotFoundError as error:
+            raise self._error("the shard is missing") from error
+        except OSError as error:
+            raise self._error(f"the shard cannot be read ({error.strerror})") from error
+        if size != self._size:
+            raise self._error(f"the file has {size} bytes, the manifest says {self._size}")
+        if self._verify == "open":
+            self._compare(xxh3(memoryview(mapped)), self._digest)
+        return mapped
+
+    def frame(self, mapped: mmap.mmap | bytes) -> None:
+        """Check what belongs to no row (schema, footer, end marks), before anything is parsed."""
+        if self._verify == "read":
+            for block in self._frame:
+                self._compare(_digest(mapped, block), block.xxh3)
+
+    def block(self, mapped: mmap.mmap | bytes, index: int) -> None:
+        """Check row block `index` once, before its first use."""
+        if not self._checked[index]:
+            block = self._rows[index]
+            self._compare(_digest(mapped, block), block.xxh3)
+            self._checked[index] = True
+
+    def block_of(self, row: int) -> int:
+        """Index of the row block that holds `row`."""
+        if not 0 <= row < self.num_rows:
+            raise IndexError(f"{self._name} has {self.num_rows} rows, not row {row}")
+        return bisect.bisect_right(self.first_rows, row) - 1
+
+    def parse(self, parse: Callable[[], Parsed]) -> Parsed:
+        """Run a parser over checked bytes; what it cannot read is damage, by name."""
+        try:
+            return parse()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._error("the file is not a readable shard") from error
+
+    def _compare(self, found: str, expected: str) -> None:
+        if found != expected:
+            raise self._error(
+                f"digest is xxh3:{found}, the manifest says xxh3:{expected}; the file changed after it was committed"
+            )
+
+    def _error(self, what: str) -> IntegrityError:
+        return IntegrityError(
+            what, where=self._name, hint="restore the file, or build the dataset again from its inputs"
+        )
+
+
+def _digest(mapped: mmap.mmap | bytes, block: Block) -> str:
+    return xxh3(memoryview(mapped)[block.offset : block.offset + block.size])

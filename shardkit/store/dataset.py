@@ -1,0 +1,331 @@
+"""A committed dataset: its manifest, tables and shards, read with checks.
+
+    manifest.json -> tables (digest of the file) -> shards (size, then block by block)
+
+A view holds no shards of its own: its manifest names those of other datasets, and tables/examples.parquet says which
+rows it selects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardkit.digest import canonical_json
+from shardkit.errors import IntegrityError, SourceError
+from shardkit.records import Example
+from shardkit.records.manifest import SCHEMA_VERSION, Manifest, ShardEntry
+from shardkit.store.arrow_shard import ArrowReader, TableReader
+from shardkit.store.blocks import BlockCheck, Verify
+from shardkit.store.files import digest_file
+from shardkit.store.rows import Block
+from shardkit.store.tar_shard import TarReader, index_path
+
+MANIFEST = "manifest.json"
+
+
+class ShardReader(Protocol):
+    """Random access to the examples of one shard, whatever its format."""
+
+    num_rows: int
+
+    def example(self, row: int) -> Example: ...
+
+    def image_bytes(self, row: int, image: int) -> memoryview: ...
+
+    def columns(self, names: Sequence[str]) -> pa.Table: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardRef:
+    """A shard of a dataset and where it lies."""
+
+    index: int
+    """Place in the dataset's list of shards."""
+    entry: ShardEntry
+    path: Path
+    holder: Dataset
+    """The dataset that holds the file: the same, or an input of a view."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.path
+
+    @property
+    def split(self) -> str:
+        return self.entry.split
+
+    @property
+    def num_rows(self) -> int:
+        return self.entry.rows
+
+
+class Dataset:
+    """A dataset on disk. Opening reads the manifest only; nothing is ever written."""
+
+    def __init__(self, path: Path, manifest: Manifest, *, dataset_id: str, base: Sequence[Path] = ()) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.id = dataset_id
+        self._base = tuple(base)
+        self._holders: dict[str, Dataset] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, base: Sequence[Path] = (), check_id: bool = True) -> Dataset:
+        """Open the dataset at `path`.
+
+        Args:
+            base: where inputs of a view are looked for when they are not where they were.
+            check_id: compare the dataset id with the manifest's content; `audit` does it later itself.
+
+        Raises:
+            SourceError: where no dataset is.
+            IntegrityError: where its manifest is damaged, or of a newer format.
+        """
+        folder = Path(path)
+        file = folder / MANIFEST
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            raise SourceError(
+                "no dataset is here (there is no manifest.json)",
+                where=str(folder),
+                hint="name a folder that a shardkit command committed; an interrupted command goes on when it is run again",
+            ) from None
+        except OSError as error:
+            raise SourceError(
+                f"manifest.json cannot be read ({error.strerror})",
+                where=str(folder),
+                hint="check the path and its permissions",
+            ) from error
+        body = _parse(data, file)
+        manifest = _manifest(body, file)
+        stated = body.get("dataset_id")
+        if check_id and (stated != manifest.dataset_id or manifest.to_json() != data):
+            raise IntegrityError(
+                f"the manifest gives the dataset id {manifest.dataset_id}, but says {stated}; it was changed after the commit"
+                if stated != manifest.dataset_id
+                else "the manifest was changed after the commit",
+                where=str(file),
+                hint="restore the file, or build the dataset again from its inputs",
+            )
+        return cls(folder, manifest, dataset_id=str(stated), base=base)
+
+    @property
+    def stage(self) -> str:
+        return self.manifest.stage
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        return dict(self.manifest.recipe)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits; ("all",) where the dataset was never split."""
+        return self.manifest.splits
+
+    @cached_property
+    def shards(self) -> tuple[ShardRef, ...]:
+        """The shards of examples, in order."""
+        return self._refs(self.manifest.shards)
+
+    @cached_property
+    def sequence_shards(self) -> tuple[ShardRef, ...]:
+        """The shards of sequences that tokenize wrote, in order."""
+        return self._refs(self.manifest.sequences)
+
+    def _refs(self, entries: Sequence[ShardEntry]) -> tuple[ShardRef, ...]:
+        refs = []
+        for index, entry in enumerate(entries):
+            holder = self if entry.dataset is None else self.holder(entry.dataset)
+            refs.append(ShardRef(index=index, entry=entry, path=holder.path / entry.path, holder=holder))
+        return tuple(refs)
+
+    def holder(self, dataset_id: str) -> Dataset:
+        """The dataset of that id which this view refers to.
+
+        Raises:
+            IntegrityError: where it is neither at its place nor below a base.
+        """
+        if dataset_id not in self._holders:
+            places = [self.path / self.manifest.locations.get(dataset_id, "")]
+            for base in self._base:
+                places += [base, *sorted(child for child in base.iterdir() if child.is_dir())] if base.is_dir() else []
+            for place in places:
+                if place != self.path and _id_of(place) == dataset_id:
+                    self._holders[dataset_id] = Dataset.open(place, base=self._base)
+                    break
+            else:
+                raise IntegrityError(
+                    f"the input dataset {dataset_id} is not at {places[0]} any more",
+                    where=str(self.path),
+                    hint="bring it back, or say where it is with --base DIR",
+                )
+        return self._holders[dataset_id]
+
+    # ------------------------------------------------------------------ tables
+    def has_table(self, name: str) -> bool:
+        return any(entry.path == _table_path(name) for entry in self.manifest.tables)
+
+    def table(self, name: str) -> pa.Table:
+        """A table of the dataset, its file compared with the manifest first.
+
+        Args:
+            name: examples, assets, rows, ...; "provenance" is provenance/provenance.parquet.
+
+        Raises:
+            IntegrityError: where the file is missing, damaged or not listed.
+        """
+        path = self.path / _table_path(name)
+        if not self.has_table(name):
+            raise IntegrityError(
+                f"the dataset has no table {name!r}", where=str(self.path), hint="build it again with this version"
+            )
+        stated = self.manifest.produced_by["table_files"][_table_path(name)]
+        check_file(path, size=stated["size"], digest=stated["xxh3"])
+        return pq.read_table(path)
+
+    @cached_property
+    def _blocks(self) -> dict[str, list[Block]]:
+        blocks: dict[str, list[Block]] = {}
+        for row in self.table("rows").to_pylist():
+            name = row.pop("shard")
+            del row["block"]
+            blocks.setdefault(name, []).append(Block(**row))
+        return blocks
+
+    # ------------------------------------------------------------------ shards
+    def reader(self, shard: ShardRef, *, verify: Verify = "read") -> ShardReader:
+        """Open a shard of examples.
+
+        Raises:
+            IntegrityError: where it is missing, of another size, or its bytes are not those of the manifest.
+        """
+        check = self._check(shard, verify)
+        if shard.entry.format == "arrow":
+            return ArrowReader(shard.path, check)
+        entry = shard.entry
+        assert entry.index_size is not None, "a tar shard has an index"
+        assert entry.index_xxh3 is not None, "a tar shard has an index"
+        index = BlockCheck(
+            name=index_path(Path(entry.path)).as_posix(),
+            size=entry.index_size,
+            digest=entry.index_xxh3,
+            blocks=shard.holder._blocks.get(entry.path, []),
+            verify="off" if verify == "off" else "open",
+        )
+        return TarReader(shard.path, check, index)
+
+    def sequence_reader(self, shard: ShardRef, *, verify: Verify = "read") -> TableReader:
+        """Open a shard of sequences."""
+        return TableReader(shard.path, self._check(shard, verify))
+
+    def _check(self, shard: ShardRef, verify: Verify) -> BlockCheck:
+        entry = shard.entry
+        return BlockCheck(
+            name=f"{shard.holder.path / entry.path}",
+            size=entry.size,
+            digest=entry.xxh3,
+            blocks=shard.holder._blocks.get(entry.path, []),
+            verify=verify,
+        )
+
+    def examples(self, split: str | None = None, *, verify: Verify = "read") -> Iterator[tuple[int, int, Example]]:
+        """Yield (shard index, row, example) of every selected row, in the order of tables/examples.parquet."""
+        table = self.table("examples").select(["shard_index", "row"])
+        reader: ShardReader | None = None
+        current = -1
+        for shard_index, row in zip(table["shard_index"].to_pylist(), table["row"].to_pylist(), strict=True):
+            shard = self.shards[shard_index]
+            if split is not None and shard.split != split:
+                continue
+            if shard_index != current or reader is None:
+                if reader is not None:
+                    reader.close()
+                reader = self.reader(shard, verify=verify)
+                current = shard_index
+            yield shard_index, row, reader.example(row)
+        if reader is not None:
+            reader.close()
+
+
+def check_file(path: Path, *, size: int, digest: str) -> None:
+    """Compare a whole file with its size in bytes and its xxh3-128.
+
+    Raises:
+        IntegrityError: where it is missing or differs.
+    """
+    hint = "restore the file, or build the dataset again from its inputs"
+    if not path.is_file():
+        raise IntegrityError("the file is missing", where=str(path), hint=hint)
+    found_size, found = digest_file(path)
+    if found_size != size:
+        raise IntegrityError(f"the file has {found_size} bytes, the manifest says {size}", where=str(path), hint=hint)
+    if found != digest:
+        raise IntegrityError(
+            f"digest is xxh3:{found}, the manifest says xxh3:{digest}; the file changed after it was committed",
+            where=str(path),
+            hint=hint,
+        )
+
+
+def row_lines(table: pa.Table) -> Iterator[bytes]:
+    """Each row of a table as canonical JSON: the list of its values, in column order."""
+    columns = [column.to_pylist() for column in table.columns]
+    for row in zip(*columns, strict=True):
+        yield canonical_json(row)
+
+
+def _table_path(name: str) -> str:
+    return "provenance/provenance.parquet" if name == "provenance" else f"tables/{name}.parquet"
+
+
+def _id_of(place: Path) -> str | None:
+    """The dataset id that a folder's manifest states; None where there is no readable one."""
+    try:
+        stated = orjson.loads((place / MANIFEST).read_bytes()).get("dataset_id")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return stated if isinstance(stated, str) else None
+
+
+def _parse(data: bytes, file: Path) -> dict[str, Any]:
+    try:
+        body = orjson.loads(data)
+    except ValueError as error:
+        raise IntegrityError(
+            f"the manifest is no JSON ({error})", where=str(file), hint="restore the file, or build the dataset again"
+        ) from error
+    if not isinstance(body, dict):
+        raise IntegrityError(
+            "the manifest is no JSON object", where=str(file), hint="restore the file, or build the dataset again"
+        )
+    return body
+
+
+def _manifest(body: dict[str, Any], file: Path) -> Manifest:
+    version = body.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise IntegrityError(
+            f"the dataset has schema version {version}, this shardkit reads up to {SCHEMA_VERSION}",
+            where=str(file),
+            hint="use a newer shardkit",
+        )
+    try:
+        return Manifest.from_json(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(
+            f"the manifest has not the form of one ({error})",
+            where=str(file),
+            hint="restore the file, or build the dataset again",
+        ) from error

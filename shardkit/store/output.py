@@ -1,0 +1,390 @@
+"""A dataset while it is made, and its commit.
+
+    open     lock, refuse what is not ours, go on where a killed run stopped
+    unit     shards and table parts of one slice of the input, then its receipt, each durable before the next
+    commit   tables, then manifest.json, which must not exist: no manifest, no dataset
+
+What a reader sees is the last committed state or the new one. `--overwrite` makes the new dataset beside the old one and
+exchanges the two folders at the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from shardkit import __version__
+from shardkit.digest import canonical_json
+from shardkit.errors import OutputError, SourceError
+from shardkit.records.manifest import FileEntry, Manifest, TableEntry
+from shardkit.store.dataset import MANIFEST, Dataset
+from shardkit.store.files import (
+    exchange,
+    make_folder,
+    output_errors,
+    remove_tree,
+    sync_folder,
+    write_durably,
+)
+from shardkit.store.merge import Merge, Sealed, sum_totals, write_exclusions, write_table
+from shardkit.store.schema import FORMAT_VERSIONS
+from shardkit.store.units import Receipt, UnitWriter, read_receipts
+
+WORK = ".work"
+LOCK = ".lock"
+CACHE = ".cache"
+_GO_ON = "run the command that began it again to go on, or use --overwrite"
+
+
+class Output:
+    """The dataset that a stage writes; use it as a context manager.
+
+    Args:
+        path: the folder of the dataset.
+        stage: name of the command.
+        recipe: its config as JSON values; paths, workers and the output do not belong to it.
+        inputs: ids of the datasets it reads; for ingest the named raw inputs, relative to the input root. A rerun must
+            name the same.
+        protected: folders and files that the output may not hold and may not lie in.
+        overwrite: replace a dataset of ours that is there.
+
+    Attributes:
+        unchanged: the committed dataset, where one of the same stage, recipe and inputs is there already.
+        receipts: unit name -> receipt of each unit that a killed run finished.
+
+    Raises:
+        OutputError: where something else is there, another run holds the lock, or the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        stage: str,
+        recipe: Mapping[str, Any],
+        inputs: Sequence[str] = (),
+        protected: Sequence[Path] = (),
+        overwrite: bool = False,
+    ) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.stage = stage
+        self.recipe = dict(recipe)
+        self.inputs = list(inputs)
+        self.overwrite = overwrite
+        self.unchanged: Dataset | None = None
+        self.receipts: dict[str, Receipt] = {}
+        self._target = self.path
+        self._locks: list[int] = []
+        self._started = time.monotonic()
+        for place in protected:
+            self._keep_apart(Path(place).resolve())
+
+    # ------------------------------------------------------------------ opening
+    def __enter__(self) -> Output:
+        try:
+            self._open()
+        except BaseException:
+            self._unlock()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unlock()
+
+    def _keep_apart(self, place: Path) -> None:
+        here = self.path.resolve()
+        inside = place.is_dir() and here.is_relative_to(place)
+        if here == place or inside or place.is_relative_to(here):
+            raise OutputError(
+                f"the output and the input {place} lie in each other",
+                where=str(self.path),
+                hint="choose another place with -o",
+            )
+
+    def _open(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError("a file is here", where=str(self.path), hint="choose another place with -o")
+        fresh = not self.path.exists()
+        make_folder(self.path)
+        self._lock(self.path)
+        if (self.path / MANIFEST).exists():
+            self._meet_dataset()
+        elif not fresh:
+            self._meet_folder()
+        if self.unchanged is None:
+            self._begin()
+
+    def _lock(self, folder: Path) -> None:
+        """flock `.lock`; the kernel frees it when the process ends, however it ends."""
+        file = folder / LOCK
+        while True:
+            with output_errors(file):
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise OutputError(
+                    "another run is writing here", where=str(folder), hint="wait until it is done, or choose another -o"
+                ) from None
+            # The folder may have been exchanged between open and flock; then this is the lock of the old one.
+            if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
+                self._locks.append(descriptor)
+                return
+            os.close(descriptor)
+
+    def _unlock(self) -> None:
+        while self._locks:
+            os.close(self._locks.pop())
+
+    def _meet_dataset(self) -> None:
+        """A committed dataset is here: unchanged, replaced, or refused with the difference."""
+        there = Dataset.open(self.path)
+        difference = self._difference(there.stage, there.recipe, there.manifest.inputs)
+        if difference is None:
+            self.unchanged = there
+            self._tidy()
+        elif not self.overwrite:
+            raise OutputError(
+                f"another dataset is here: {difference}",
+                where=str(self.path),
+                hint="use --overwrite to replace it, or another -o",
+            )
+        else:
+            self._refuse_foreign(there)
+            self._stand_beside()
+
+    def _tidy(self) -> None:
+        """Remove what a run left that was killed between its commit and its end."""
+        for folder in (self.path / WORK, self._beside):
+            if folder.exists():
+                remove_tree(folder)
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.new")
+
+    def _stand_beside(self) -> None:
+        self._target = self._beside
+        if (self._target / MANIFEST).exists():
+            remove_tree(self._target)
+        make_folder(self._target)
+        self._lock(self._target)
+
+    def replace(self) -> None:
+        """Make the dataset anew although one of the same recipe and listed inputs is here (a file's bytes changed).
+
+        Raises:
+            OutputError: without --overwrite.
+        """
+        assert self.unchanged is not None
+        there, self.unchanged = self.unchanged, None
+        if not self.overwrite:
+            raise OutputError(
+                "a dataset is here that was made from other bytes of the same input files",
+                where=str(self.path),
+                hint="use --overwrite to replace it, or another -o",
+            )
+        self._refuse_foreign(there)
+        self._stand_beside()
+        self._begin()
+
+    def _difference(self, stage: str, recipe: Mapping[str, Any], inputs: Sequence[str]) -> str | None:
+        if stage != self.stage:
+            return f"made by {stage}, not by {self.stage}"
+        for key in sorted({*recipe, *self.recipe}):
+            if recipe.get(key) != self.recipe.get(key):
+                return f"{key} was {recipe.get(key)!r}, now {self.recipe.get(key)!r}"
+        if list(inputs) != self.inputs:
+            before, now = set(inputs), set(self.inputs)
+            gone, new = sorted(before - now), sorted(now - before)
+            return f"inputs differ (before: {', '.join(gone[:3]) or 'the same'}; now: {', '.join(new[:3]) or 'fewer'})"
+        return None
+
+    def _refuse_foreign(self, there: Dataset) -> None:
+        known = {MANIFEST, LOCK, "exclusions.jsonl.zst", *listed_files(there.manifest)}
+        for file in sorted(self.path.rglob("*")):
+            name = file.relative_to(self.path).as_posix()
+            if not file.is_dir() and name not in known and not name.startswith((WORK + "/", CACHE + "/")):
+                raise OutputError(
+                    f"the folder holds {name}, which is not of the dataset; nothing was replaced",
+                    where=str(self.path),
+                    hint="move it away, or choose another -o",
+                )
+
+    def _meet_folder(self) -> None:
+        """No manifest: an unfinished run of ours, an empty folder, or somebody else's."""
+        names = {child.name for child in self.path.iterdir()} - {LOCK}
+        if names and WORK not in names:
+            raise OutputError(
+                f"the folder is not empty and holds no dataset ({min(names)})",
+                where=str(self.path),
+                hint="choose another -o",
+            )
+
+    def _begin(self) -> None:
+        """Make or continue `.work` of the target."""
+        work = self._target / WORK
+        begun = _read_stage(work / "stage.json")
+        if begun is not None:
+            difference = self._difference(begun["stage"], begun["recipe"], begun["inputs"])
+            if difference is None:
+                self.receipts = read_receipts(work / "receipts", self._target)
+            elif self.overwrite:
+                begun = None
+            else:
+                raise OutputError(f"an unfinished run is here: {difference}", where=str(self.path), hint=_GO_ON)
+        if begun is None:
+            for name in (WORK, "shards", "tables", "provenance"):
+                if (self._target / name).exists():
+                    remove_tree(self._target / name)
+            make_folder(work / "receipts")
+            make_folder(work / "parts")
+            stage = {"stage": self.stage, "recipe": self.recipe, "inputs": self.inputs}
+            write_durably(work / "stage.json", canonical_json(stage), scratch=work)
+        scratch = work / "tmp"
+        if scratch.exists():
+            remove_tree(scratch)
+        make_folder(scratch)
+
+    # ------------------------------------------------------------------ units
+    def unit(self, index: int, name: str, *, shards: str, shard_size: int, split: str = "all") -> UnitWriter:
+        """Begin a unit: the `index`-th slice of the input, with shards of its own.
+
+        Args:
+            name: names the receipt; letters, digits, `-`, `_`, `.`.
+            shards: arrow | tar.
+            shard_size: payload bytes at which a shard closes.
+        """
+        return UnitWriter(
+            self._target, index=index, name=name, shards=shards, shard_size=shard_size, split=split, done=self.receipts
+        )
+
+    def drop(self, name: str) -> None:
+        """Forget a unit that a killed run finished, because its input is another now."""
+        with output_errors(self._target):
+            (self._target / WORK / "receipts" / f"{name}.json").unlink()
+        del self.receipts[name]
+
+    # ------------------------------------------------------------------ commit
+    def commit(self, sealed: Sealed) -> Dataset:
+        """Write tables and manifest; returns the committed dataset.
+
+        Raises:
+            SourceError: where read is not kept + excluded.
+        """
+        if not sealed.tally.balanced:
+            raise SourceError(
+                f"rows are lost: read {sealed.tally.read}, kept {sealed.tally.kept}, excluded {sum(sealed.tally.excluded.values())}",
+                where=str(self.path),
+                hint="this is a fault of shardkit; please report it with the command line",
+            )
+        work = self._target / WORK
+        receipts = [receipt for _, receipt in sorted(self.receipts.items(), key=lambda item: item[1].index)]
+        split_order = {split: place for place, split in enumerate(sealed.splits)}
+        receipts.sort(key=lambda receipt: (split_order[receipt.split], receipt.index))
+        merge = Merge(self._target, receipts, first_shard=len(sealed.shards))
+        examples = tuple(shard for receipt in receipts for shard in receipt.shards if shard.format != "sequences")
+        sequences = tuple(shard for receipt in receipts for shard in receipt.shards if shard.format == "sequences")
+
+        tables: list[TableEntry] = []
+        table_files: dict[str, dict[str, Any]] = {}
+        for name, schema, parts in merge.tables(sealed):
+            entry, stated = write_table(work / "tmp", self._target, name, schema, parts)
+            tables.append(entry)
+            table_files[entry.path] = stated
+        entry, stated = write_exclusions(work / "tmp", self._target, merge.exclusions(sealed.exclusions))
+        tables.append(entry)
+        table_files[entry.path] = stated
+        files = tuple(self._write_file(name, data) for name, data in sorted((sealed.files or {}).items()))
+
+        locations = {
+            dataset_id: Path(os.path.relpath(folder.resolve(), self.path.resolve())).as_posix()
+            for dataset_id, folder in sorted((sealed.locations or {}).items())
+        }
+        manifest = Manifest(
+            stage=self.stage,
+            recipe=self.recipe,
+            format_versions={**FORMAT_VERSIONS, **(sealed.format_versions or {})},
+            inputs=tuple(self.inputs),
+            splits=sealed.splits,
+            shards=sealed.shards + examples,
+            sequences=sequences,
+            tables=tuple(tables),
+            files=files,
+            counts=sealed.tally.to_json(),
+            totals=sealed.totals or sum_totals(examples, sequences, merge.by_source),
+            report=sealed.report or {},
+            produced_by={
+                "shardkit": __version__,
+                "python": platform.python_version(),
+                "pyarrow": pa.__version__,
+                "seconds": round(time.monotonic() - self._started, 3),
+                "table_files": table_files,
+            },
+            locations=locations,
+        )
+        self._sweep(manifest)
+        return self._publish(manifest)
+
+    def _write_file(self, name: str, data: bytes) -> FileEntry:
+        final = self._target / name
+        make_folder(final.parent)
+        if final.exists():
+            with output_errors(final):
+                final.unlink()
+        digest = write_durably(final, data, scratch=self._target / WORK / "tmp")
+        return FileEntry(path=name, size=len(data), xxh3=digest)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove shards that a killed run published and nobody names."""
+        known = set(listed_files(manifest))
+        for name in ("shards", "tables", "provenance"):
+            for file in (self._target / name).rglob("*"):
+                if file.is_file() and file.relative_to(self._target).as_posix() not in known:
+                    with output_errors(file):
+                        file.unlink()
+        for folder in sorted((self._target / "shards").rglob("*"), reverse=True):
+            if folder.is_dir() and not any(folder.iterdir()):
+                with output_errors(folder):
+                    folder.rmdir()
+
+    def _publish(self, manifest: Manifest) -> Dataset:
+        work = self._target / WORK
+        # The manifest is written last, so its existence means that everything it names is whole and on disk.
+        write_durably(self._target / MANIFEST, manifest.to_json(), scratch=work / "tmp")
+        remove_tree(work)
+        if self._target != self.path:
+            exchange(self.path, self._target)
+            remove_tree(self._target)
+        sync_folder(self.path)
+        return Dataset.open(self.path)
+
+
+def listed_files(manifest: Manifest) -> Iterator[str]:
+    """Relative paths of all files of a dataset but manifest.json itself; those of other datasets are not among them."""
+    for shard in (*manifest.shards, *manifest.sequences):
+        if shard.dataset is None:
+            yield shard.path
+            if shard.index_size is not None:
+                yield f"{shard.path}.index.arrow"
+    yield from (table.path for table in manifest.tables)
+    yield from (file.path for file in manifest.files)
+
+
+def _read_stage(file: Path) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    body: dict[str, Any] = orjson.loads(file.read_bytes())
+    return body

@@ -1,0 +1,144 @@
+"""Example <-> the row of a shard, as plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shardkit.records import Example, Image, LayoutItem, Relation, Segment
+
+BLOCK_ROWS = 64
+BLOCK_BYTES = 4 << 20
+"""A row block (record batch, or run of tar members) closes at either limit: the grain of checked reading."""
+
+Row = dict[str, Any]
+
+
+def payload(example: Example) -> int:
+    """Bytes of images, texts and metadata: what --shard-size and row blocks count."""
+    texts = sum(len(segment.text.encode()) for segment in example.segments if segment.text is not None)
+    return sum(len(image.data) for image in example.images) + texts + len(example.metadata.encode())
+
+
+def to_row(example: Example) -> Row:
+    return {
+        "example_id": example.example_id,
+        "source": example.source,
+        "group": example.group,
+        "segments": [
+            {
+                "kind": s.kind,
+                "text": s.text,
+                "image": s.image,
+                "role": s.role,
+                "supervised": s.supervised,
+                "name": s.name,
+            }
+            for s in example.segments
+        ],
+        "images": [_image_row(image) for image in example.images],
+        "relations": [
+            {
+                "kind": r.kind,
+                "images": list(r.images),
+                "segments": list(r.segments),
+                "scope": r.scope,
+                "annotator": r.annotator,
+                "confidence": r.confidence,
+            }
+            for r in example.relations
+        ],
+        "metadata": example.metadata,
+    }
+
+
+def _image_row(image: Image) -> Row:
+    layout = image.layout
+    return {
+        "bytes": image.data,
+        "path": image.path,
+        "asset_id": image.asset_id,
+        "frame": image.frame,
+        "media_type": image.media_type,
+        "width": image.width,
+        "height": image.height,
+        "pixel_id": image.pixel_id,
+        "stored_xxh3": image.stored_xxh3,
+        "ocr_labels": None if image.ocr_labels is None else list(image.ocr_labels),
+        "reading_order": None if image.reading_order is None else list(image.reading_order),
+        "layout": None
+        if layout is None
+        else [
+            {
+                "level": t.level,
+                "text": t.text,
+                "polygon": list(t.polygon),
+                "parent": t.parent,
+                "order": t.order,
+                "confidence": t.confidence,
+            }
+            for t in layout
+        ],
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Example:
+    return Example(
+        example_id=row["example_id"],
+        source=row["source"],
+        group=row["group"],
+        segments=tuple(Segment(**segment) for segment in row["segments"]),
+        images=tuple(_image(image) for image in row["images"]),
+        relations=tuple(
+            Relation(**{**relation, "images": tuple(relation["images"]), "segments": tuple(relation["segments"])})
+            for relation in row["relations"]
+        ),
+        metadata=row["metadata"],
+    )
+
+
+def _image(row: Mapping[str, Any]) -> Image:
+    layout = row["layout"]
+    return Image(
+        data=row["bytes"],
+        path=row["path"],
+        asset_id=row["asset_id"],
+        frame=row["frame"],
+        media_type=row["media_type"],
+        width=row["width"],
+        height=row["height"],
+        pixel_id=row["pixel_id"],
+        stored_xxh3=row["stored_xxh3"],
+        ocr_labels=_tuple(row["ocr_labels"]),
+        reading_order=_tuple(row["reading_order"]),
+        layout=None if layout is None else tuple(LayoutItem(**{**t, "polygon": tuple(t["polygon"])}) for t in layout),
+    )
+
+
+def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A run of bytes of a shard; the blocks of a shard cover all of it, in order."""
+
+    first_row: int
+    num_rows: int
+    """0 for what belongs to no row: the head and the tail of the file."""
+    offset: int
+    size: int
+    xxh3: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What a shard writer made: durable files under temporary names."""
+
+    rows: int
+    size: int
+    xxh3: str
+    blocks: tuple[Block, ...]
+    index_size: int | None = None
+    index_xxh3: str | None = None

@@ -1,0 +1,320 @@
+"""Work units of a stage: shards and table parts of one slice of the input, and the receipt that they are durable."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from shardkit.digest import canonical_json, xxh3
+from shardkit.records import Example, Exclusion, Tally
+from shardkit.records.manifest import ShardEntry
+from shardkit.store.arrow_shard import SUFFIX as ARROW_SUFFIX
+from shardkit.store.arrow_shard import ArrowWriter, TableWriter
+from shardkit.store.files import (
+    DurableFile,
+    digest_file,
+    make_folder,
+    output_errors,
+    publish_content,
+    sync_folder,
+    write_durably,
+)
+from shardkit.store.rows import Written, payload
+from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tar_shard import INDEX_SUFFIX, TarWriter, index_path
+from shardkit.store.tar_shard import SUFFIX as TAR_SUFFIX
+
+SHARD_FORMATS: dict[str, type[ArrowWriter | TarWriter]] = {"arrow": ArrowWriter, "tar": TarWriter}
+"""Format -> its writer."""
+
+_PART_ROWS = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """Says that a unit is whole and on disk."""
+
+    unit: str
+    index: int
+    split: str
+    shards: tuple[ShardEntry, ...]
+    parts: Mapping[str, Mapping[str, Any]]
+    """Table name -> rows, size and xxh3 of the part file."""
+    by_source: Mapping[str, Mapping[str, int]]
+    tally: Mapping[str, Any]
+    notes: Mapping[str, Any]
+    """What the stage wants to know again on a rerun, for instance digests of the files it read."""
+
+    def restored_tally(self) -> Tally:
+        return Tally(
+            read=self.tally["read"],
+            kept=self.tally["kept"],
+            excluded=Counter(self.tally["excluded_by_reason"]),
+            changes=Counter(self.tally["changes"]),
+        )
+
+    def part(self, target: Path, table: str) -> pa.Table | None:
+        """The rows that the unit has for `table`."""
+        if table not in self.parts:
+            return None
+        with pa.OSFile(str(_part_file(target, self.unit, table, ".arrow"))) as file:
+            return pa.ipc.open_file(file).read_all()
+
+    def exclusions(self, target: Path) -> Iterator[bytes]:
+        """The unit's exclusions, one line of JSON each."""
+        if "exclusions" in self.parts:
+            with _part_file(target, self.unit, "exclusions", ".jsonl").open("rb") as file:
+                for line in file:
+                    yield line.rstrip(b"\n")
+
+
+def read_receipts(folder: Path, target: Path) -> dict[str, Receipt]:
+    """Receipts that a killed run left, by unit; one whose files are not there whole does not count."""
+    receipts = {}
+    for file in sorted(folder.glob("*.json")):
+        body = orjson.loads(file.read_bytes())
+        if body.pop("check") != xxh3(canonical_json(body)):
+            continue
+        receipt = Receipt(**{**body, "shards": tuple(ShardEntry(**shard) for shard in body["shards"])})
+        if _whole(receipt, target):
+            receipts[receipt.unit] = receipt
+        else:
+            file.unlink()
+    return receipts
+
+
+def _whole(receipt: Receipt, target: Path) -> bool:
+    for name, part in receipt.parts.items():
+        file = _part_file(target, receipt.unit, name, ".jsonl" if name == "exclusions" else ".arrow")
+        if not file.is_file() or digest_file(file) != (part["size"], part["xxh3"]):
+            return False
+    return all(
+        (target / shard.path).is_file() and (target / shard.path).stat().st_size == shard.size
+        for shard in receipt.shards
+    )
+
+
+def _part_file(target: Path, unit: str, table: str, suffix: str) -> Path:
+    return target / ".work" / "parts" / f"{unit}.{table}{suffix}"
+
+
+@dataclass(kw_only=True, slots=True)
+class _OpenShard:
+    writer: ArrowWriter | TarWriter
+    temporary: Path
+    bytes: int = 0
+    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    members: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of tables/examples that wait for the shard's name."""
+
+
+class UnitWriter:
+    """Writes one unit; made by `Output.unit`, a context manager. Leaving it by an error leaves no receipt."""
+
+    def __init__(
+        self, target: Path, *, index: int, name: str, shards: str, shard_size: int, split: str, done: dict[str, Receipt]
+    ) -> None:
+        self._target = target
+        self._scratch = target / ".work" / "tmp"
+        self._index = index
+        self._name = name
+        self._format = shards
+        self._shard_size = shard_size
+        self._split = split
+        self._done = done
+        self._shards: list[ShardEntry] = []
+        self._open: _OpenShard | None = None
+        self._sequences: TableWriter | None = None
+        self._rows: dict[str, list[dict[str, Any]]] = {"examples": [], "assets": [], "rows": [], "provenance": []}
+        self._schemas: dict[str, pa.Schema] = {**TABLES, "provenance": PROVENANCE}
+        self._exclusions: list[bytes] = []
+        self._by_source: dict[str, Counter[str]] = {}
+        self.tally = Tally()
+
+    def __enter__(self) -> UnitWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._open is not None:
+            self._open.writer.abandon()
+
+    # ------------------------------------------------------------------ rows
+    def add(
+        self,
+        example: Example,
+        *,
+        input: str,  # noqa: A002 - the column's name
+        position: str,
+        assets: Sequence[Mapping[str, Any]] = (),
+        provenance: Sequence[Mapping[str, Any]] = (),
+        parent_id: str | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep an example: a row of the open shard and of the tables. It counts neither as read nor as kept.
+
+        Args:
+            assets: a row of tables/assets for each image, as far as it is known; the rest is null.
+            provenance: rows of provenance/provenance.parquet.
+            parent_id: the example that this one was made from, where its id changed.
+        """
+        if self._open is None:
+            temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
+            writer = SHARD_FORMATS[self._format](temporary)
+            self._open = _OpenShard(writer=writer, temporary=temporary)
+        shard = self._open
+        shard.writer.add(example)
+        size = payload(example)
+        totals = Counter(
+            examples=1, images=len(example.images), pixels=sum(i.width * i.height for i in example.images), bytes=size
+        )
+        totals.update(counts or {})
+        shard.counts.update(totals)
+        self._by_source.setdefault(example.source, Counter()).update(totals)
+        shard.members.append(
+            {
+                "example_id": example.example_id,
+                "row": shard.rows,
+                "input": input,
+                "position": position,
+                "group": example.group,
+                "source": example.source,
+                "shard_index": len(self._shards),
+                "parent_id": parent_id,
+            }
+        )
+        self.append("assets", assets)
+        self.append("provenance", provenance)
+        shard.rows += 1
+        shard.bytes += size
+        if shard.bytes >= self._shard_size:
+            self._close_shard()
+
+    def exclude(self, exclusion: Exclusion) -> None:
+        self._exclusions.append(canonical_json(asdict(exclusion)))
+
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]], *, schema: pa.Schema | None = None) -> None:
+        """Rows of another table; `schema` where the table is not one of `TABLES`."""
+        if schema is not None:
+            self._schemas[table] = schema
+        self._rows.setdefault(table, []).extend(dict(row) for row in rows)
+
+    def add_shard_of_rows(
+        self, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, counts: Mapping[str, int]
+    ) -> ShardEntry:
+        """Write a whole shard of sequences, in row blocks of 1,024.
+
+        Args:
+            rows: values by column of `schema`.
+            counts: totals of the shard: sequences, tokens, images, ...
+        """
+        temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
+        writer = TableWriter(temporary, schema)
+        try:
+            for start in range(0, len(rows), 1024):
+                writer.write_batch([dict(row) for row in rows[start : start + 1024]])
+            written = writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        return self._name_shard(temporary, written, "sequences", counts)
+
+    def count_source(self, source: str, counts: Mapping[str, int]) -> None:
+        """Add to the totals of a source."""
+        self._by_source.setdefault(source, Counter()).update(counts)
+
+    # ------------------------------------------------------------------ shards
+    def _close_shard(self) -> None:
+        shard, self._open = self._open, None
+        if shard is None:
+            return
+        try:
+            written = shard.writer.close()
+        except BaseException:
+            shard.writer.abandon()
+            raise
+        entry = self._name_shard(shard.temporary, written, self._format, shard.counts)
+        self.append("examples", [{**member, "shard": entry.path} for member in shard.members])
+
+    def _name_shard(self, temporary: Path, written: Written, kind: str, counts: Mapping[str, int]) -> ShardEntry:
+        suffix = TAR_SUFFIX if kind == "tar" else ARROW_SUFFIX
+        folder = self._target / "shards" / self._split
+        make_folder(folder)
+        path = folder / f"{self._index:05d}-{len(self._shards):03d}-{written.xxh3}{suffix}"
+        if written.index_xxh3 is not None:
+            publish_content(index_path(temporary), path.with_name(path.name + INDEX_SUFFIX))
+        publish_content(temporary, path)
+        entry = ShardEntry(
+            path=path.relative_to(self._target).as_posix(),
+            split=self._split,
+            format=kind,
+            rows=written.rows,
+            size=written.size,
+            xxh3=written.xxh3,
+            counts={key: value for key, value in sorted(counts.items()) if value},
+            index_size=written.index_size,
+            index_xxh3=written.index_xxh3,
+        )
+        self._shards.append(entry)
+        self.append(
+            "rows", [{"shard": entry.path, "block": n, **asdict(block)} for n, block in enumerate(written.blocks)]
+        )
+        return entry
+
+    # ------------------------------------------------------------------ receipt
+    def finish(self, notes: Mapping[str, Any] | None = None) -> Receipt:
+        """Make everything durable, then write the receipt.
+
+        Args:
+            notes: JSON values that the stage wants to see again on a rerun.
+        """
+        self._close_shard()
+        if self._shards:
+            sync_folder(self._target / "shards" / self._split)
+        parts = {name: self._write_part(name, rows) for name, rows in sorted(self._rows.items()) if rows}
+        if self._exclusions:
+            parts["exclusions"] = self._write_exclusions()
+        sync_folder(self._target / ".work" / "parts")
+        receipt = Receipt(
+            unit=self._name,
+            index=self._index,
+            split=self._split,
+            shards=tuple(self._shards),
+            parts=parts,
+            by_source={source: dict(counts) for source, counts in sorted(self._by_source.items())},
+            tally=self.tally.to_json(),
+            notes=dict(notes or {}),
+        )
+        body = asdict(receipt)
+        data = canonical_json({**body, "check": xxh3(canonical_json(body))})
+        final = self._target / ".work" / "receipts" / f"{self._name}.json"
+        with output_errors(final):
+            final.unlink(missing_ok=True)
+        write_durably(final, data, scratch=self._scratch)
+        self._done[self._name] = receipt
+        return receipt
+
+    def _write_part(self, table: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        temporary = self._scratch / f"{self._name}.{table}"
+        writer = TableWriter(temporary, self._schemas[table])
+        for start in range(0, len(rows), _PART_ROWS):
+            writer.write_batch(rows[start : start + _PART_ROWS])
+        written = writer.close()
+        self._place(temporary, _part_file(self._target, self._name, table, ".arrow"))
+        return {"rows": len(rows), "size": written.size, "xxh3": written.xxh3}
+
+    def _write_exclusions(self) -> dict[str, Any]:
+        temporary = self._scratch / f"{self._name}.exclusions"
+        with DurableFile(temporary) as file:
+            file.write(b"".join(line + b"\n" for line in self._exclusions))
+        self._place(temporary, _part_file(self._target, self._name, "exclusions", ".jsonl"))
+        return {"rows": len(self._exclusions), "size": file.size, "xxh3": file.xxh3}
+
+    def _place(self, temporary: Path, final: Path) -> None:
+        publish_content(temporary, final)
