@@ -246,7 +246,8 @@ class Output:
             else:
                 raise OutputError(f"an unfinished run is here: {difference}", where=str(self.path), hint=_GO_ON)
         if begun is None:
-            for name in (WORK, "shards", "tables", "provenance"):
+            # .work goes last: while it is there, what is left of the run is known to be ours.
+            for name in ("shards", "tables", "provenance", WORK):
                 if (self._target / name).exists():
                     remove_tree(self._target / name)
             make_folder(work / "receipts")
