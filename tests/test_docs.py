@@ -29,7 +29,9 @@ def test_every_command_has_an_example_in_its_help(name):
 def _columns(page: str, table: str) -> list[str]:
     """The first cells of the table under the heading that names `table`."""
     section = re.split(r"\n#+ ", page.split(f"`{table}`\n", 1)[1])[0]
-    return [name for row in re.findall(r"^\| (`[^|]+) \|", section, re.M) for name in re.findall(r"`([^`]+)`", row)]
+    return [
+        name for row in re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
+    ]
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
@@ -67,6 +69,6 @@ def test_the_pages_are_there():
 
 def test_make_targets_of_the_readme_exist():
     readme, makefile = (ROOT / "README.md").read_text(encoding="utf-8"), (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"make ([a-z-]+)", readme))
+    named = set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE))
     assert named >= {"demo", "test"}
-    assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.M))
+    assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))

@@ -34,13 +34,15 @@ def render() -> str:
         assert command is not None
         parts.append(_section(f"shardkit {name}", command, group))
         for sub, below in getattr(command, "commands", {}).items():
-            parts.append(_section(f"shardkit {name} {sub}", below, click.Context(command, info_name=name, parent=group)))
+            parts.append(
+                _section(f"shardkit {name} {sub}", below, click.Context(command, info_name=name, parent=group))
+            )
     return "".join(parts)
 
 
 def _section(title: str, command: click.Command, parent: click.Context) -> str:
     context = click.Context(
-        command, info_name=title.split()[-1], parent=parent, terminal_width=110, max_content_width=110
+        command, info_name=title.rsplit(maxsplit=1)[-1], parent=parent, terminal_width=110, max_content_width=110
     )
     return f"\n## {title}\n\n```text\n{command.get_help(context)}\n```\n"
 
