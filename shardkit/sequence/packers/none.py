@@ -1,0 +1,14 @@
+"""No packing: one sequence a pack, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def one_each(sizes: npt.NDArray[np.integer[Any]], _capacities: Sequence[int]) -> list[list[int]]:
+    """A pack for each of the N sequences of `sizes` [N, K]. Capacities bind nothing: a sequence fits by itself."""
+    return [[index] for index in range(len(sizes))]
