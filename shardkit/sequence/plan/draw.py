@@ -30,9 +30,9 @@ class Draw:
     offsets: tuple[int, ...]
     """Sequences drawn of that pass."""
     amounts: tuple[int, ...]
-    """Units of the mixture drawn of each stream since the run began."""
+    """Units of the mixture drawn of each stream since the run began; 0 where nothing is mixed."""
     tokens: int = 0
-    """Tokens drawn of all streams since the run began."""
+    """Tokens drawn of all streams since the run began; 0 where nothing is mixed."""
 
     def to_json(self) -> list[Any]:
         return [list(self.passes), list(self.offsets), list(self.amounts), self.tokens]
@@ -117,12 +117,8 @@ class Streams:
         indices = order.take(pass_number, offset, offset + count)
         offset += len(indices)
         last = offset >= len(order)
-        after = Draw(
-            passes=(pass_number + last,),
-            offsets=(0 if last else offset,),
-            amounts=(before.amounts[0] + len(indices),),
-            tokens=before.tokens + int(self._tokens[indices].sum()),
-        )
+        # Amounts are kept for mixing only: without it, a place is its pass and its offset.
+        after = Draw(passes=(pass_number + last,), offsets=(0 if last else offset,), amounts=(0,))
         return Drawn(indices=indices, after=after, last=last)
 
     def _draw_mixed(self, before: Draw, count: int, epoch: int, origin: Draw) -> Drawn:

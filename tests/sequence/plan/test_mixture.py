@@ -1,0 +1,87 @@
+"""Mixture files, and what they mean."""
+
+from fractions import Fraction
+
+import pytest
+
+from shardkit.errors import ConfigError
+from shardkit.sequence.plan import Mixture
+from shardkit.sequence.plan.mixture import whole_weights
+from tests.sequence.plan.builders import make_lengths
+
+
+def test_a_file_is_read(tmp_path):
+    file = tmp_path / "mix.toml"
+    file.write_text('by = "token"\nweights = {web = 0.1, ocr = 3}\nepoch = {source = "ocr"}\n')
+
+    mixture = Mixture.of(file)
+
+    assert mixture == Mixture(by="token", weights=(("ocr", Fraction(3)), ("web", Fraction(1, 10))), epoch_source="ocr")
+    assert Mixture.of(mixture.to_json()) == mixture
+
+
+def test_decimal_weights_mean_what_they_say():
+    assert whole_weights(Mixture.of({"weights": {"a": 0.1, "b": 0.3, "c": 0}})) == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, "weights are not a table"),
+        ({"weights": {}}, "no weight of the mixture is above 0"),
+        ({"weights": {"a": 0}}, "no weight of the mixture is above 0"),
+        ({"weights": {"a": -1}}, "'a' is -1, not a number from 0 on"),
+        ({"weights": {"a": "many"}}, "'a' is 'many', not a number"),
+        ({"weights": {"a": True}}, "'a' is True, not a number"),
+        ({"weights": {"a": float("nan")}}, "'a' is nan, not a number"),
+        ({"weights": {"a": float("inf")}}, "'a' is inf, not a number"),
+        ({"weights": {"a": 1}, "by": "row"}, "cannot be by 'row' (known: example, token, media, loss, compute)"),
+        ({"weights": {"a": 1}, "wieghts": 1}, "no field 'wieghts' (known: by, weights, epoch, objectives)"),
+        ({"weights": {"a": 1}, "epoch": "a"}, "epoch is 'a', not {source = NAME} or {tokens = N}"),
+        ({"weights": {"a": 1}, "epoch": {"steps": 4}}, "not {source = NAME} or {tokens = N}"),
+        ({"weights": {"a": 1}, "epoch": {"tokens": 0}}, "epoch is 0 tokens"),
+        ({"weights": {"a": 1}, "objectives": {"ocr": 2}}, "mean nothing in a mixture by example"),
+        ({"weights": {"a": 1}, "by": "loss", "objectives": {"orc": 2}}, "no objective 'orc'"),
+        ({"weights": {"a": 1}, "by": "loss", "objectives": {"ocr": "1/3"}}, "three decimals"),
+    ],
+)
+def test_what_a_mixture_cannot_say(content, words):
+    with pytest.raises(ConfigError) as caught:
+        Mixture.of(content)
+
+    assert words in str(caught.value)
+    assert caught.value.hint
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"mix.toml: the mixture file cannot be read \(No such file"):
+        Mixture.of(tmp_path / "mix.toml")
+    (tmp_path / "mix.toml").write_text("by = ")
+    with pytest.raises(ConfigError, match="mix.toml: the mixture file is no TOML"):
+        Mixture.of(tmp_path / "mix.toml")
+
+
+def test_names_are_compared_with_the_data():
+    Mixture.of({"weights": {"a": 1, "b": 0}}).check(("a", "b"))
+    with pytest.raises(ConfigError, match=r"weighs a source 'c' that is not in the data \(found: a, b\)"):
+        Mixture.of({"weights": {"a": 1, "b": 1, "c": 1}}).check(("a", "b"))
+    with pytest.raises(ConfigError, match="gives the source 'b' no weight"):
+        Mixture.of({"weights": {"a": 1}}).check(("a", "b"))
+    with pytest.raises(ConfigError, match="epoch ends with the source 'b', which is not drawn"):
+        Mixture.of({"weights": {"a": 1, "b": 0}, "epoch": {"source": "b"}}).check(("a", "b"))
+
+
+def test_units():
+    lengths = make_lengths([10, 20], patches=[4, 0])
+    lengths.supervised[4] = [5, 0]
+
+    def units(by, **more):
+        return Mixture.of({"by": by, "weights": {"one": 1}, **more}).units(lengths).tolist()
+
+    assert units("example") == [1, 1]
+    assert units("token") == [10, 20]
+    assert units("media") == [4, 0]
+    assert units("compute") == [10 * 12298 + 4 * 12288, 20 * 12308]
+    assert units("loss") == [9 + 5, 19]
+    # Halves are counted in halves, so that units stay whole.
+    assert units("loss", objectives={"answer": 2.5}) == [2 * 9 + 5 * 5, 2 * 19]
