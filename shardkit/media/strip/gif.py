@@ -1,0 +1,71 @@
+"""GIF: extensions that are no picture go, and so does everything behind the trailer.
+
+Kept are the screen, colour tables, graphic controls, all frames, the loop count (NETSCAPE2.0, ANIMEXTS1.0) and an
+ICC profile (ICCRGBG1012). Comments, XMP, plain text and other extensions go.
+"""
+
+from __future__ import annotations
+
+from shardkit.media.strip.parts import Parts, Stripped
+
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
+_CONTROL, _COMMENT, _PLAIN_TEXT, _APPLICATION = 0xF9, 0xFE, 0x01, 0xFF
+_KEPT_APPLICATIONS = (b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012")
+
+
+def strip_gif(data: bytes | memoryview, orientation: int) -> Stripped:
+    assert orientation == 1, "a GIF has no orientation"
+    parts = Parts(data)
+    at = 13 + _table_size(data[10])
+    parts.keep(0, at)
+    while at < len(data):
+        start, kind = at, data[at]
+        if kind == _TRAILER:
+            at += 1
+            parts.keep(start, at)
+            break
+        if kind in (_IMAGE, _EXTENSION) and at + 10 > len(data):
+            break
+        if kind == _IMAGE:
+            at = _blocks_end(data, at + 11 + _table_size(data[at + 9]))
+            parts.keep(start, at)
+        elif kind == _EXTENSION and data[at + 1] != _COMMENT and not data[at + 2]:
+            # Decoders differ over an extension that begins with an empty block, so from here on the bytes stay.
+            at = len(data)
+            parts.keep(start, at)
+        elif kind == _EXTENSION:
+            at = _blocks_end(data, at + 2)
+            name = _unwanted(data[start + 1], bytes(data[start + 3 : start + 14]))
+            if name:
+                parts.drop(name, at - start)
+            else:
+                parts.keep(start, at)
+        else:
+            at += 1
+            parts.drop("junk", 1)
+    parts.drop("tail", len(data) - at)
+    return parts.join()
+
+
+def _table_size(flags: int) -> int:
+    """Bytes of the colour table that the packed byte of a screen or a frame announces."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _blocks_end(data: bytes | memoryview, at: int) -> int:
+    """The place behind a run of sub-blocks: each begins with its size, an empty one ends the run."""
+    while at < len(data) and data[at]:
+        at += data[at] + 1
+    return min(at + 1, len(data))
+
+
+def _unwanted(label: int, application: bytes) -> str:
+    if label == _COMMENT:
+        return "comment"
+    if label == _PLAIN_TEXT:
+        return "text"
+    if label == _CONTROL:
+        return ""
+    if label == _APPLICATION and application in _KEPT_APPLICATIONS:
+        return ""
+    return "xmp" if application.startswith(b"XMP Data") else "application"

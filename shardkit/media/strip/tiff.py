@@ -1,0 +1,178 @@
+"""TIFF: entries that hold metadata leave their directories, and their values are blanked where they lie.
+
+Everything in a TIFF points to places in the file, so nothing is moved and the size stays the same:
+
+    directory   n entries                      n - k entries, then zeros
+    elsewhere   pixels, kept values, "Artist"  pixels, kept values, zeros
+
+All pages stay, they are picture. A place that a kept part of the file uses too is not blanked, and a file of which not
+every place is known (BigTIFF, no byte counts, directories that leave the file) stays as it is, and so do bytes that
+no directory points to.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+
+from shardkit.media.strip.parts import Stripped
+
+_TEXTS = (269, 270, 271, 272, 285, 305, 306, 315, 316)
+"""DocumentName, ImageDescription, Make, Model, PageName, Software, DateTime, Artist, HostComputer."""
+_FIRST_EXTENSION = 700
+"""From here on tags are extensions, of which two belong to the picture: the ICC profile and the parameters of LERC."""
+_KEPT_EXTENSIONS = (34675, 50674)
+_XMP, _ORIENTATION, _SUB_DIRECTORIES = 700, 274, 330
+_NAMES = {_XMP: "xmp", 33723: "iptc", 34377: "iptc", 34665: "exif", 34853: "exif", 40965: "exif"}
+_POINTERS = (34665, 34853, 40965)
+"""EXIF, GPS and interoperability directories: metadata from end to end."""
+_WIDTH, _HEIGHT, _BITS, _COMPRESSION, _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 258, 259, 278, 322, 323
+_PLACES = {273: 279, 324: 325, 513: 514}
+"""Tag that holds places -> tag that holds their byte counts: strips, tiles, an old JPEG stream."""
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
+_INTEGERS = {1: "B", 3: "H", 4: "I", 13: "I"}
+_MAX_DIRECTORIES = 10_000
+
+
+class _StrangeError(Exception):
+    """The file is not plain enough to be changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Entry:
+    tag: int
+    raw: bytes
+    """The 12 bytes in the directory."""
+    kind: int
+    start: int
+    stop: int
+    """Where the value lies: in the entry itself if it has four bytes at most."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Plan:
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    """Places that the picture needs."""
+    blanked: list[tuple[int, int]] = field(default_factory=list)
+    tables: list[tuple[int, bytes]] = field(default_factory=list)
+    """Directories that lose entries: place, new bytes of the same length."""
+    removed: Counter[str] = field(default_factory=Counter)
+
+
+def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
+    assert orientation == 1, "a TIFF is turned by its own decoder and keeps its orientation tag"
+    try:
+        plan = _Reader(data).plan()
+    except (_StrangeError, struct.error):
+        return Stripped(data=bytes(data), removed={})
+    if not plan.removed:
+        return Stripped(data=bytes(data), removed={})
+    out = bytearray(data)
+    for start, stop in plan.blanked:
+        if not any(a < stop and start < b for a, b in plan.kept):
+            out[start:stop] = bytes(stop - start)
+    for at, table in plan.tables:
+        out[at : at + len(table)] = table
+    return Stripped(data=bytes(out), removed=dict(sorted(plan.removed.items())))
+
+
+class _Reader:
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = data
+        self._order = "<" if data[:2] == b"II" else ">"
+        self._seen: set[int] = set()
+
+    def plan(self) -> _Plan:
+        magic, first = struct.unpack_from(self._order + "HI", self._data, 2)
+        if magic != 42:
+            raise _StrangeError
+        plan = _Plan(kept=[(0, 8)])
+        todo = [first]
+        while todo:
+            at = todo.pop()
+            if at and at not in self._seen:
+                todo += self._plan_directory(at, plan)
+        return plan
+
+    def _plan_directory(self, at: int, plan: _Plan) -> list[int]:
+        """Sort the parts of the directory at `at` into `plan`. Returns the directories that it leads to."""
+        entries, end = self._directory(at)
+        tags = {entry.tag: entry for entry in entries}
+        (link,) = struct.unpack_from(self._order + "I", self._data, end)
+        plan.kept.append((at, end + 4))
+        stay = []
+        for entry in entries:
+            if not self._is_metadata(entry, tags):
+                stay.append(entry.raw)
+                plan.kept.append((entry.start, entry.stop))
+                continue
+            name = _NAMES.get(entry.tag, "text" if entry.kind == 2 else "tag")
+            plan.removed[name] += 12
+            for start, stop in self._places_of(entry):
+                plan.blanked.append((start, stop))
+                plan.removed[name] += stop - start
+        plan.kept += self._pixels(tags)
+        num_gone = len(entries) - len(stay)
+        if num_gone:
+            head = struct.pack(self._order + "H", len(stay)) + b"".join(stay)
+            plan.tables.append((at, head + struct.pack(self._order + "I", link) + bytes(12 * num_gone)))
+        return [link, *(self._integers(tags[_SUB_DIRECTORIES]) if _SUB_DIRECTORIES in tags else ())]
+
+    def _directory(self, at: int) -> tuple[list[_Entry], int]:
+        """Entries of the directory at `at`, and the place behind the last one."""
+        self._seen.add(at)
+        (count,) = struct.unpack_from(self._order + "H", self._data, at)
+        end = at + 2 + 12 * count
+        if end + 4 > len(self._data) or len(self._seen) > _MAX_DIRECTORIES:
+            raise _StrangeError
+        entries = []
+        for place in range(at + 2, end, 12):
+            tag, kind, num_values, value = struct.unpack_from(self._order + "HHII", self._data, place)
+            size = _SIZES.get(kind, 1) * num_values
+            start = place + 8 if size <= 4 else value
+            if start + size > len(self._data):
+                raise _StrangeError
+            raw = bytes(self._data[place : place + 12])
+            entries.append(_Entry(tag=tag, raw=raw, kind=kind, start=start, stop=start + size))
+        return entries, end
+
+    def _is_metadata(self, entry: _Entry, tags: dict[int, _Entry]) -> bool:
+        if entry.tag == _XMP and _ORIENTATION not in tags:
+            # Where no tag says which way up the page is, its decoder looks into the XMP.
+            return b"tiff:Orientation" not in bytes(self._data[entry.start : entry.stop])
+        return entry.tag in _TEXTS or (entry.tag >= _FIRST_EXTENSION and entry.tag not in _KEPT_EXTENSIONS)
+
+    def _places_of(self, entry: _Entry) -> list[tuple[int, int]]:
+        """Where the value of a metadata entry lies outside its directory; for a pointer, all that it leads to."""
+        places = [(entry.start, entry.stop)] if entry.stop - entry.start > 4 else []
+        for at in self._integers(entry) if entry.tag in _POINTERS else ():
+            if at and at not in self._seen:
+                entries, end = self._directory(at)
+                places.append((at, end + 4))
+                for nested in entries:
+                    places += self._places_of(nested)
+        return places
+
+    def _pixels(self, tags: dict[int, _Entry]) -> list[tuple[int, int]]:
+        """Where the compressed pixels lie. Raw ones are read by their geometry, so that counts even where it is the larger."""
+        numbers = {tag: self._integers(entry) for tag, entry in tags.items() if entry.kind in _INTEGERS}
+        expected = 0
+        if numbers.get(_COMPRESSION, (1,))[0] == 1:
+            width = numbers.get(_TILE_WIDTH, numbers.get(_WIDTH, (0,)))[0]
+            height = numbers.get(_HEIGHT, (0,))[0]
+            rows = numbers.get(_TILE_HEIGHT, (min(height, numbers.get(_ROWS_PER_STRIP, (height,))[0]),))[0]
+            expected = (width * sum(numbers.get(_BITS, (1,))) + 7) // 8 * rows
+        places = []
+        for at_tag, size_tag in _PLACES.items():
+            starts, sizes = numbers.get(at_tag, ()), numbers.get(size_tag, ())
+            if len(starts) != len(sizes) or 0 in sizes:
+                raise _StrangeError
+            places += [(start, start + max(size, expected)) for start, size in zip(starts, sizes, strict=True)]
+        return places
+
+    def _integers(self, entry: _Entry) -> tuple[int, ...]:
+        if entry.kind not in _INTEGERS:
+            raise _StrangeError
+        count = (entry.stop - entry.start) // _SIZES[entry.kind]
+        return struct.unpack_from(f"{self._order}{count}{_INTEGERS[entry.kind]}", self._data, entry.start)
