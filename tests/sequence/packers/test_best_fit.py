@@ -10,7 +10,7 @@ def slow_best_fit(sizes, capacities):
     """The rule word for word: begin with the largest that is left, add the largest that fits, until none does."""
 
     def rank(index):
-        shares = [size * 2**20 // capacity for size, capacity in zip(sizes[index], capacities)]
+        shares = [size * 2**20 // capacity for size, capacity in zip(sizes[index], capacities, strict=True)]
         return (-sum(share * share for share in shares), *(-size for size in sizes[index]), index)
 
     left = sorted(range(len(sizes)), key=rank)
@@ -18,10 +18,10 @@ def slow_best_fit(sizes, capacities):
     while left:
         pack, room = [], list(capacities)
         for index in list(left):
-            if all(size <= free for size, free in zip(sizes[index], room)):
+            if all(size <= free for size, free in zip(sizes[index], room, strict=True)):
                 pack.append(index)
                 left.remove(index)
-                room = [free - size for free, size in zip(room, sizes[index])]
+                room = [free - size for free, size in zip(room, sizes[index], strict=True)]
         packs.append(sorted(pack))
     return packs
 
@@ -83,5 +83,7 @@ def test_fill_of_documents_with_two_limits():
 
     packs = best_fit(np.stack([tokens, patches], axis=1), capacities)
 
-    least = max(-(-int(column.sum()) // capacity) for column, capacity in zip((tokens, patches), capacities))
+    least = max(
+        -(-int(column.sum()) // capacity) for column, capacity in zip((tokens, patches), capacities, strict=True)
+    )
     assert least / len(packs) > 0.985

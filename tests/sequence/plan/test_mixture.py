@@ -57,7 +57,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"mix.toml: the mixture file cannot be read \(No such file"):
         Mixture.of(tmp_path / "mix.toml")
     (tmp_path / "mix.toml").write_text("by = ")
-    with pytest.raises(ConfigError, match="mix.toml: the mixture file is no TOML"):
+    with pytest.raises(ConfigError, match=r"mix\.toml: the mixture file is no TOML"):
         Mixture.of(tmp_path / "mix.toml")
 
 

@@ -38,7 +38,7 @@ def test_any_piece_is_the_same_as_in_the_whole(step):
 
     pieces = [order.take(0, start, start + step).tolist() for start in range(0, 200, step)]
 
-    assert sum(pieces, []) == whole
+    assert [row for piece in pieces for row in piece] == whole
     backwards = [order.take(0, start, start + step).tolist() for start in reversed(range(0, 200, step))]
     assert backwards[::-1] == pieces
 
