@@ -1,0 +1,33 @@
+"""Recipes: example -> sequences. A recipe is one file and one line here.
+
+configure(RECIPES["vlm"], {"image_size": "56"})   ->  Vlm(image_size=56)
+bind(recipe, tokenizer.controls)                  ->  the same with the names of the tokenizer's control tokens
+recipe.build(example, tokenizer, processor, ...)  ->  Built: sequences, or a reason
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Recipe
+from shardkit.sequence.recipes.configure import bind, configure, guess, names_of
+from shardkit.sequence.recipes.overlong import OVERLONG
+from shardkit.sequence.recipes.pretrain import Pretrain
+from shardkit.sequence.recipes.vlm import Vlm
+
+RECIPES: dict[str, type[Any]] = {"pretrain": Pretrain, "vlm": Vlm}
+"""Name -> recipe, a frozen dataclass that keeps the promises of `Recipe`."""
+
+__all__ = [
+    "CHANGES",
+    "OVERLONG",
+    "REASONS",
+    "RECIPES",
+    "Built",
+    "Encoder",
+    "Recipe",
+    "bind",
+    "configure",
+    "guess",
+    "names_of",
+]

@@ -1,0 +1,238 @@
+"""`shardkit tokenize`: examples to sequences, for one tokenizer and one recipe.
+
+    input datasets -> units, one a shard of examples -> chunks of rows -> workers -> one shard of sequences a unit
+
+The output is a view: its example shards are those of the inputs, where the images stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shardkit.digest import fingerprint
+from shardkit.engine import map_ordered, silent
+from shardkit.errors import ConfigError
+from shardkit.prepare.tokenize.chunk import Chunk, Job, Left, Tokenized, forget, tokenize_chunk
+from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
+from shardkit.prepare.tokenize.lengths import length_row, totals
+from shardkit.prepare.tokenize.settings import read_recipe
+from shardkit.prepare.tokenize.view import Unit, View, open_view
+from shardkit.records import Exclusion, Tally
+from shardkit.sequence.recipes import OVERLONG, bind, names_of
+from shardkit.sequence.sequence import id_type
+from shardkit.store.dataset import Dataset
+from shardkit.store.merge import Sealed
+from shardkit.store.output import Output
+from shardkit.store.sequences import lengths_schema, sequences_schema
+from shardkit.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shardkit.engine.progress import Progress
+
+CHUNK_ROWS = 256
+LEFT = "rows_left_out"
+"""In a receipt: rows of the unit without a sequence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """Everything that is decided before the first row is read."""
+
+    config: TokenizeConfig
+    view: View
+    tokenizer: Tokenizer
+    job: Job
+    recipe: dict[str, Any]
+    """The stage's recipe, as it stands in the manifest."""
+
+
+def run(config: TokenizeConfig, on_progress: Progress = silent) -> TokenizeResult:
+    """Build the sequences and commit them; or say that they are there already; or only count them (dry run).
+
+    Raises:
+        ConfigError: for an impossible setting or a missing control token.
+        SourceError: with overlong="error", where an example is too long.
+        IntegrityError: where an input is damaged.
+        OutputError: where the output cannot be written.
+    """
+    plan = _plan(config)
+    forget()
+    try:
+        if config.dry_run:
+            return _count(plan, on_progress)
+        with Output(
+            config.output,
+            stage="tokenize",
+            recipe=plan.recipe,
+            inputs=[dataset.id for dataset in plan.view.inputs],
+            protected=plan.view.places,
+            overwrite=config.overwrite,
+        ) as output:
+            if output.unchanged is not None:
+                return _result(config, output.unchanged, unchanged=True)
+            _write_units(plan, output, on_progress)
+            return _result(config, output.commit(_seal(plan, output)), unchanged=False)
+    finally:
+        forget()
+
+
+def _plan(config: TokenizeConfig) -> _Plan:
+    recipe = read_recipe(config.recipe, config.settings)
+    max_tokens = recipe.MAX_TOKENS if config.max_tokens is None else config.max_tokens
+    if max_tokens < 2:
+        raise ConfigError("a sequence needs room for two tokens", hint="raise --max-tokens")
+    if config.overlong not in OVERLONG:
+        raise ConfigError(
+            f"overlong {config.overlong!r} is none of {', '.join(OVERLONG)}", hint="choose one with --overlong"
+        )
+    plain = Tokenizer.load(config.tokenizer)
+    recipe = bind(recipe, plain.controls, add=config.add_control_tokens)
+    tokenizer = plain.with_controls(names_of(recipe))
+    described = {
+        "tokenizer": tokenizer.digest,
+        "vocab_size": tokenizer.vocab_size,
+        "added_control_tokens": [name for name in tokenizer.controls if name not in plain.controls],
+        "recipe": recipe.recipe(),
+        "max_tokens": max_tokens,
+        "overlong": config.overlong,
+    }
+    job = Job(
+        tokenizer=config.tokenizer,
+        digest=tokenizer.digest,
+        recipe=recipe,
+        max_tokens=max_tokens,
+        overlong=config.overlong,
+        fingerprint=fingerprint(described),
+        bases=config.bases,
+    )
+    view = open_view(config.inputs, bases=config.bases)
+    return _Plan(config=config, view=view, tokenizer=tokenizer, job=job, recipe=described)
+
+
+def _tokenized(plan: _Plan, units: list[Unit], on_progress: Progress) -> Iterator[tuple[Unit, Iterator[Tokenized]]]:
+    """Each unit with what becomes of its chunks, in order; a unit's chunks are to be taken before the next unit."""
+    chunks = [_chunks(unit) for unit in units]
+    total = sum(unit.examples.num_rows for unit in units)
+    results = map_ordered(partial(tokenize_chunk, plan.job), chain.from_iterable(chunks), workers=plan.config.workers)
+
+    def counted() -> Iterator[Tokenized]:
+        done = 0
+        for tokenized in results:
+            done += tokenized.kept + len(tokenized.excluded)
+            on_progress(done, total)
+            yield tokenized
+
+    steps = counted()
+    for unit, parts in zip(units, chunks, strict=True):
+        yield unit, islice(steps, len(parts))
+
+
+def _chunks(unit: Unit) -> list[Chunk]:
+    rows = unit.rows
+    return [
+        Chunk(
+            dataset=unit.dataset.path,
+            shard=unit.shard,
+            referenced=unit.index,
+            rows=tuple(rows[first : first + CHUNK_ROWS]),
+        )
+        for first in range(0, len(rows), CHUNK_ROWS)
+    ]
+
+
+def _write_units(plan: _Plan, output: Output, on_progress: Progress) -> None:
+    schema = sequences_schema(pa.from_numpy_dtype(id_type(plan.tokenizer.vocab_size)))
+    recipe = plan.job.recipe
+    todo = [unit for unit in plan.view.units if unit.name not in output.receipts]
+    for unit, parts in _tokenized(plan, todo, on_progress):
+        # Units are finished in order, so the shards of those before this one are known.
+        shard = sum(len(receipt.shards) for receipt in output.receipts.values() if receipt.index < unit.index)
+        with output.unit(unit.index, unit.name, shards="sequences", shard_size=0, split=unit.split) as writer:
+            rows: list[dict[str, Any]] = []
+            left: list[int] = []
+            for part in parts:
+                rows += part.sequences
+                left += [one.row for one in part.excluded]
+                writer.tally.add(_tally(part))
+                for one in part.excluded:
+                    writer.exclude(_exclusion(unit, one))
+            if rows:
+                writer.add_shard_of_rows(rows, schema, totals(rows, recipe))
+            writer.append(
+                "lengths",
+                [length_row(row, recipe, shard=shard, row=place, split=unit.split) for place, row in enumerate(rows)],
+                schema=lengths_schema(recipe.TARGETS),
+            )
+            for source in sorted({row["source"] for row in rows}):
+                writer.count_source(source, totals((row for row in rows if row["source"] == source), recipe))
+            writer.finish(notes={LEFT: left})
+
+
+def _tally(part: Tokenized) -> Tally:
+    reasons = Counter(one.reason for one in part.excluded)
+    return Tally(read=part.kept + len(part.excluded), kept=part.kept, excluded=reasons, changes=Counter(+part.changes))
+
+
+def _exclusion(unit: Unit, left: Left) -> Exclusion:
+    return Exclusion(input=unit.dataset.id, position=left.example_id, reason=left.reason, detail=left.detail)
+
+
+def _seal(plan: _Plan, output: Output) -> Sealed:
+    """What the commit needs beside the units: the view, its tables, the tokenizer."""
+    tally = Tally()
+    kept = {}
+    for unit in plan.view.units:
+        receipt = output.receipts[unit.name]
+        tally.add(receipt.restored_tally())
+        kept[unit.index] = np.isin(unit.rows, receipt.notes[LEFT], invert=True)
+    processor = plan.recipe["recipe"].get("image_processor")
+    return Sealed(
+        tally=tally,
+        splits=plan.view.splits,
+        shards=plan.view.shards,
+        tables={
+            "examples": plan.view.examples(kept),
+            "assets": plan.view.assets(kept),
+            "lengths": [lengths_schema(plan.job.recipe.TARGETS).empty_table()],
+        },
+        provenance=plan.view.provenance(
+            kept,
+            tokenizer=plan.tokenizer.digest,
+            processor=None if processor is None else f"{processor['name']}/{processor['version']}",
+            recipe=plan.job.fingerprint,
+        ),
+        files={f"tokenizer/{name}": data for name, data in plan.tokenizer.files().items()},
+        locations=plan.view.locations,
+    )
+
+
+def _result(config: TokenizeConfig, dataset: Dataset, *, unchanged: bool) -> TokenizeResult:
+    counts = dataset.manifest.counts
+    sums: Counter[str] = Counter()
+    for shard in dataset.manifest.sequences:
+        sums.update(shard.counts)
+    return TokenizeResult(
+        path=config.output, dataset_id=dataset.id, unchanged=unchanged, counts=counts, totals=dict(sums)
+    )
+
+
+def _count(plan: _Plan, on_progress: Progress) -> TokenizeResult:
+    """The same work with nothing written."""
+    tally = Tally()
+    sums: Counter[str] = Counter()
+    for _, parts in _tokenized(plan, list(plan.view.units), on_progress):
+        for part in parts:
+            tally.add(_tally(part))
+            sums.update(totals(part.sequences, plan.job.recipe))
+    return TokenizeResult(
+        path=plan.config.output, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(sums)
+    )

@@ -1,0 +1,77 @@
+"""What a recipe makes of an example, and what it needs for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from shardkit.media.processors import Processor
+    from shardkit.records import Example
+    from shardkit.sequence.sequence import Sequence
+
+REASONS = {
+    "has_roles": "its segments have roles or names (a dialogue, a preference); this recipe does not lay them out",
+    "image_too_long": "an image's slots leave no room for a target within --max-tokens",
+    "no_targets": "no text of it is a target",
+    "too_long": "it is longer than --max-tokens and --overlong is drop",
+}
+"""Why a recipe leaves an example out. The list is closed."""
+
+CHANGES = {
+    "images_dropped": "images that stand in no sequence: the recipe takes no images, or what was cut away held them",
+    "examples_windowed": "examples that became several windows",
+    "examples_truncated": "examples cut at --max-tokens; no eos follows the cut",
+    "tokens_truncated": "tokens behind such a cut",
+    "windows_without_targets": "windows left out because no token of them is a target",
+}
+"""What a recipe alters, by name, counted over the kept examples."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """The sequences of one example, or the reason why there are none."""
+
+    sequences: tuple[Sequence, ...] = ()
+    reason: str = ""
+    """A name of REASONS; "" where there are sequences."""
+    detail: str = ""
+    changes: Mapping[str, int] = field(default_factory=dict)
+    """Counts by a name of CHANGES."""
+
+
+class Encoder(Protocol):
+    """What a recipe asks of a tokenizer."""
+
+    @property
+    def controls(self) -> Mapping[str, int]: ...
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a data text; never a control token's."""
+
+
+class Recipe(Protocol):
+    """A frozen dataclass whose fields are all in its fingerprint."""
+
+    NAME: ClassVar[str]
+    MAX_TOKENS: ClassVar[int]
+    """What --max-tokens is where it is not given."""
+    CONTROLS: ClassVar[tuple[str, ...]]
+    """Fields that name control tokens."""
+    TARGETS: ClassVar[tuple[str, ...]]
+    """Objectives that its sequences can have."""
+
+    @property
+    def patch_pixels(self) -> int:
+        """Pixels of one patch of its image processor."""
+
+    def recipe(self) -> dict[str, Any]:
+        """Name, version and every field, for fingerprints."""
+
+    def image_processor(self) -> Processor | None:
+        """The processor that `build` takes; None for a recipe without images."""
+
+    def build(
+        self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str
+    ) -> Built: ...

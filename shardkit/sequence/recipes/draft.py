@@ -1,0 +1,81 @@
+"""A sequence while it is being laid out: ids and objectives in the same breath, image spans as they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shardkit.sequence.sequence import Sequence, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from shardkit.media.processors.geometry import Geometry
+
+Span = tuple[int, int]
+"""[start, end) of an image, the tokens around its slots included."""
+
+
+class Draft:
+    """All tokens of an example, before it is cut to length."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.objectives = bytearray()
+        self.slots: list[Slot] = []
+        self.spans: list[Span] = []
+        """One for each slot, in order."""
+        self.has_target = False
+        """Whether a text token is a target; an end alone is nothing to learn."""
+        self._after_text = False
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add_control(self, controls: Mapping[str, int], name: str, objective: int = 0) -> None:
+        """The control token `name`; "" adds nothing."""
+        if name:
+            self._add([controls[name]], objective)
+
+    def add_text(self, ids: list[int], objective: int, separator: list[int]) -> None:
+        """A text; behind another text `separator` stands before it."""
+        if not ids:
+            return
+        self._add([*separator, *ids] if self._after_text else ids, objective)
+        self._after_text = True
+        self.has_target |= objective > 0 and len(self.ids) > 1
+
+    def add_image(self, image: int, geometry: Geometry, before: list[int], patch: int, after: list[int]) -> None:
+        """`before`, one `patch` for each slot of the processed image, `after`; none of them a target."""
+        start = len(self.ids)
+        self._add([*before, *[patch] * geometry.slots, *after], 0)
+        self.spans.append((start, len(self.ids)))
+        self.slots.append(
+            Slot(
+                start=start + len(before),
+                count=geometry.slots,
+                image=image,
+                height=geometry.height,
+                width=geometry.width,
+            )
+        )
+        self._after_text = False
+
+    def _add(self, ids: list[int], objective: int) -> None:
+        self.ids += ids
+        self.objectives += bytes([objective]) * len(ids)
+
+    def piece(self, start: int, end: int, window: int) -> Sequence:
+        """Tokens [start, end) as a sequence of their own; its first token has lost what it would follow from."""
+        objectives = bytearray(self.objectives[start:end])
+        objectives[:1] = bytes(min(1, len(objectives)))
+        kept = [
+            Slot(start=s.start - start, count=s.count, image=s.image, height=s.height, width=s.width)
+            for s, (first, last) in zip(self.slots, self.spans, strict=True)
+            if start <= first and last <= end
+        ]
+        ids: npt.NDArray[np.unsignedinteger[Any]] = np.array(self.ids[start:end], dtype=np.uint32)
+        return Sequence(input_ids=ids, objectives=bytes(objectives), slots=tuple(kept), window=window)

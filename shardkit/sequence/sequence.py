@@ -1,0 +1,63 @@
+"""One tokenized example, or one window of it: ids, objectives, image slots.
+
+input_ids    bos  i(  p  p  p  p  )i   A   cat  eos
+objectives    0   0   0  0  0  0  0    2    2    2      of each token as a target; 2 = caption
+slots                 start = 2, count = 4, image = 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """The place of one image: which tokens its embeddings take, and how large it is after processing."""
+
+    start: int
+    """Position of its first <image_patch> token in the sequence."""
+    count: int
+    """Number of its <image_patch> tokens, side by side."""
+    image: int
+    """Index into the example's images."""
+    height: int
+    width: int
+    """Pixels after processing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sequence:
+    input_ids: npt.NDArray[np.unsignedinteger[Any]]
+    """[T] token ids."""
+    objectives: bytes
+    """[T] the objective of each token as a target; the first is 0, because nothing stands before it."""
+    slots: tuple[Slot, ...] = ()
+    window: int = 0
+    """Which of the example's sequences this is, from 0: captions in turn, each with its windows in order."""
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def num_supervised(self) -> int:
+        """Tokens that are targets."""
+        return len(self.objectives) - self.objectives.count(0)
+
+    @property
+    def num_images(self) -> int:
+        return len(self.slots)
+
+    @property
+    def num_pixels(self) -> int:
+        """Pixels after processing, over all images."""
+        return sum(slot.height * slot.width for slot in self.slots)
+
+
+def id_type(vocab_size: int) -> np.dtype[Any]:
+    """The smallest integer type that ids are stored in: uint16 up to 65,536 entries, else uint32."""
+    return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)

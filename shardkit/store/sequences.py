@@ -1,0 +1,71 @@
+"""The columns of a shard of sequences, and of the table of lengths that plans are made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SLOT = pa.struct(
+    [
+        ("start", pa.int32()),
+        ("count", pa.int32()),
+        ("image", pa.int32()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+    ]
+)
+
+
+def sequences_schema(ids: pa.DataType) -> pa.Schema:
+    """One row a sequence.
+
+    `shard` and `row` lead to its example: place in the manifest's list of example shards, and row there.
+
+    Args:
+        ids: uint16 or uint32, the smallest type that holds the vocabulary.
+    """
+    return pa.schema(
+        [
+            ("sequence_id", pa.string()),
+            ("example_id", pa.string()),
+            ("shard", pa.int32()),
+            ("row", pa.int32()),
+            ("window", pa.int32()),
+            ("source", pa.string()),
+            ("group", pa.string()),
+            ("input_ids", pa.list_(ids)),
+            ("objectives", pa.large_binary()),
+            ("slots", pa.list_(_SLOT)),
+            ("num_tokens", pa.int32()),
+            ("num_supervised", pa.int32()),
+        ]
+    )
+
+
+def lengths_schema(objectives: Iterable[str]) -> pa.Schema:
+    """tables/lengths.parquet: one row a sequence, in the order of the sequence shards.
+
+    `shard` and `row` are those of the sequence: place in the manifest's list of sequence shards, and row there. `key`
+    is the first 64 bits of the sequence id, from which orders are drawn.
+
+    Args:
+        objectives: those that the recipe gives, each with a column of its own.
+    """
+    return pa.schema(
+        [
+            ("shard", pa.int32()),
+            ("row", pa.int32()),
+            ("num_tokens", pa.int32()),
+            ("num_supervised", pa.int32()),
+            *((f"supervised_{objective}", pa.int32()) for objective in objectives),
+            ("num_images", pa.int32()),
+            ("num_patches", pa.int32()),
+            ("source", pa.string()),
+            ("split", pa.string()),
+            ("key", pa.uint64()),
+        ]
+    )

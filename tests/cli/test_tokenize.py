@@ -1,0 +1,124 @@
+"""shardkit tokenize, as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from shardkit.cli import run
+from tests.example_builders import caption, make_example
+from tests.prepare.tokenize.datasets import commit
+from tests.tokenizer_builders import byte_level
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    (tmp_path / "tokenizer.json").write_bytes(orjson.dumps(byte_level()))
+    examples = [make_example(0, "cat", relations=[caption(1, 0)]), make_example(0)]
+    commit(tmp_path / "set", {"all": examples})
+    return [
+        "tokenize", f"{tmp_path}/set", "-o", f"{tmp_path}/out", "--tokenizer", f"{tmp_path}/tokenizer.json",
+        "--recipe", "vlm", "--set", "image_size=28", "--workers", "1",
+    ]  # fmt: skip
+
+
+def test_json_has_the_counts(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = orjson.loads(out)
+    dataset_id = orjson.loads((tmp_path / "out/manifest.json").read_bytes())["dataset_id"]
+    assert found == {
+        "dataset": f"{tmp_path}/out",
+        "id": dataset_id,
+        "unchanged": False,
+        "read": 2,
+        "kept": 1,
+        "excluded": 1,
+        "excluded_by_reason": {"no_targets": 1},
+        "changes": {},
+        "sequences": 1,
+        "tokens": 8,
+        "supervised_tokens": 4,
+        "images": 1,
+    }
+    assert err == (
+        "read 2 examples, kept 1, excluded 1\n"
+        "1 sequences, 8 tokens (4 supervised), 1 images\n"
+        "  excluded 1: no_targets\n"
+    )
+
+
+def test_stdout_is_the_dataset_and_its_id(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "--quiet"]) == 0
+    first = capsys.readouterr()
+    dataset_id = orjson.loads((tmp_path / "out/manifest.json").read_bytes())["dataset_id"]
+    assert (first.out, first.err) == (f"{tmp_path}/out\t{dataset_id}\n", "")
+    assert run(command) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert again.err.endswith("unchanged\n")
+
+
+def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--dry-run"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/out\tnot written\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (
+            ["--set", "imagesize=3"],
+            3,
+            (
+                "recipe vlm has no setting 'imagesize'; it has bos, eos, image_start, image_patch, image_end, "
+                "supervise_eos, separator, captions, processor, image_size, patch, merge\n"
+                "Next: write --set KEY=VALUE with one of these (did you mean image_size?)\n"
+            ),
+        ),
+        (["--set", "image_size"], 3, "--set 'image_size' is not NAME=VALUE\nNext: write --set NAME=VALUE\n"),
+        (
+            ["--recipe", "vml"],
+            3,
+            (
+                "there is no recipe 'vml'; there are pretrain, vlm\n"
+                "Next: choose one with --recipe (did you mean vlm?), or give a TOML file with name = ... in it\n"
+            ),
+        ),
+        (
+            ["--tokenizer", "nowhere"],
+            3,
+            (
+                "nowhere: the tokenizer cannot be read (No such file or directory)\n"
+                "Next: give a tokenizer.json, or the folder that holds one, with --tokenizer\n"
+            ),
+        ),
+        (
+            ["--max-tokens", "7", "--overlong", "error"],
+            4,
+            (
+                "the example has 8 tokens, --max-tokens is 7\n"
+                "Next: raise --max-tokens, or choose --overlong window, truncate or drop\n"
+            ),
+        ),
+    ],
+)
+def test_errors_say_what_and_what_next(
+    options: list[str], code: int, says: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, *options]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith(says)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_what_is_no_dataset_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command[1] = "nowhere"
+    assert run(command) == 4
+    assert capsys.readouterr().err.startswith("nowhere: no dataset is here")
