@@ -1,0 +1,101 @@
+"""What a run is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardkit.errors import ConfigError
+from shardkit.trainer.sizes import PRESETS
+
+TASKS: dict[str, str] = {
+    "vlm-align": "texts and images: tower, projector and language model",
+    "lm": "texts alone: the language model",
+}
+"""Task -> what it trains."""
+POSITIONS = ("rotary", "learned")
+PARTS = ("vision", "lm")
+"""Parts of the model that can be frozen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainConfig:
+    task: str
+    """A name of TASKS"""
+    data: Path
+    """A tokenized dataset"""
+    out: Path
+    """The run's folder: run.json, log.jsonl, checkpoints/"""
+    steps: int
+    """The step after which the run ends, counted from its beginning"""
+    resume: bool = False
+    """Go on from the latest checkpoint in `out`"""
+    bases: tuple[Path, ...] = ()
+    """Where moved inputs of the dataset are looked for"""
+    seed: int = 0
+    preset: str = "smoke"
+    """A name of PRESETS"""
+    positions: str = "rotary"
+    """One of POSITIONS"""
+    max_tokens: int | None = None
+    """Tokens of a pack; None is what the dataset was tokenized for"""
+    global_batch: int = 1
+    """Packs of a step, over all ranks and micro-steps"""
+    micro_steps: int = 1
+    """Parts in which a rank computes its share of a step; their gradients are added"""
+    lr: float = 1e-3
+    warmup: int = 20
+    """Steps in which the learning rate rises to `lr`, where it stays"""
+    weight_decay: float = 0.01
+    """Of matrices; vectors have none"""
+    clip: float = 1.0
+    """Largest norm of the gradient"""
+    freeze: tuple[str, ...] = ()
+    """Names of PARTS that keep their weights"""
+    objective_weights: Mapping[str, float] = field(default_factory=dict)
+    """Objective -> weight; empty for 1.0 each, else it names every objective of the dataset"""
+    checkpoint_every: int = 50
+    keep_last: int = 2
+    """Checkpoints that are kept"""
+    threads: int | None = None
+    """CPU threads; None is one a core, or what the run began with. Sums depend on it, so a run keeps its number"""
+
+    def __post_init__(self) -> None:
+        choices: list[tuple[str, str, Collection[str]]] = [
+            ("task", self.task, TASKS),
+            ("preset", self.preset, PRESETS),
+            ("positions", self.positions, POSITIONS),
+            *(("freeze", part, PARTS) for part in self.freeze),
+        ]
+        for name, value, known in choices:
+            if value not in known:
+                raise ConfigError(f"{name} {value!r} is none of {', '.join(known)}", hint=f"choose one with --{name}")
+        for name in ("steps", "global_batch", "micro_steps", "checkpoint_every", "keep_last"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 1 or more"
+                )
+        trained = {part for part in (PARTS if self.task == "vlm-align" else ("lm",)) if part not in self.freeze}
+        if not trained:
+            raise ConfigError("everything is frozen, nothing can be trained", hint="leave out one --freeze")
+
+    def bound(self) -> dict[str, Any]:
+        """The settings that a resumed run must share: all that its weights depend on, and nothing else."""
+        return {
+            "task": self.task,
+            "seed": self.seed,
+            "preset": self.preset,
+            "positions": self.positions,
+            "max_tokens": self.max_tokens,
+            "global_batch": self.global_batch,
+            "micro_steps": self.micro_steps,
+            "lr": self.lr,
+            "warmup": self.warmup,
+            "weight_decay": self.weight_decay,
+            "clip": self.clip,
+            "freeze": sorted(self.freeze),
+            "objective_weights": dict(self.objective_weights),
+            "threads": self.threads,
+        }

@@ -1,0 +1,157 @@
+"""Whether the model looks: its loss with each text's own image, against the loss with images permuted across groups.
+
+A model that ignores its images loses nothing by the permutation. The difference is taken inside each group, and its
+error is that of a mean over groups, because examples of one group are no independent witnesses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shardkit.errors import ConfigError
+from shardkit.loader.device import Batch
+from shardkit.trainer.model import VisionLanguage, token_losses
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupLoss:
+    """Sums over the target tokens of a group's sequences with images."""
+
+    right: float
+    permuted: float
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RightAgainstPermuted:
+    """Means over groups of the loss per target token."""
+
+    right: float
+    permuted: float
+    difference: float
+    standard_error: float
+    """Of the difference, over groups"""
+    num_groups: int
+    num_left_out: int
+    """Images that no image of another group and of their size could replace in their batch"""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def right_against_permuted(
+    model: VisionLanguage, batches: Iterable[Batch], groups: Mapping[str, str]
+) -> tuple[RightAgainstPermuted, dict[str, GroupLoss]]:
+    """The figure and what it was made of, by group.
+
+    Args:
+        groups: example id -> group, for every example of the batches.
+
+    Raises:
+        ConfigError: where fewer than two groups could be compared.
+    """
+    sums: dict[str, list[float]] = {}
+    num_left_out = 0
+    with torch.no_grad():
+        for batch in batches:
+            rows = model.image_rows(batch)
+            if rows is None:
+                continue
+            owners = owners_of_images(batch)
+            partners = permute([groups[batch.example_ids[owner]] for owner in owners], image_kinds(batch))
+            num_left_out += partners.count(None)
+            taken = [partner if partner is not None else image for image, partner in enumerate(partners)]
+            right = by_sequence(model, batch, rows)
+            permuted = by_sequence(model, batch, rows[rows_of(batch, taken)])
+            left_out = {owner for owner, partner in zip(owners, partners, strict=True) if partner is None}
+            for sequence in sorted(set(owners) - left_out):
+                entry = sums.setdefault(groups[batch.example_ids[sequence]], [0.0, 0.0, 0])
+                entry[0] += float(right[0][sequence])
+                entry[1] += float(permuted[0][sequence])
+                entry[2] += int(right[1][sequence])
+    by_group = {
+        group: GroupLoss(right=right, permuted=permuted, tokens=int(tokens))
+        for group, (right, permuted, tokens) in sorted(sums.items())
+        if tokens
+    }
+    return summarise([by_group], num_left_out=num_left_out), by_group
+
+
+def summarise(runs: Sequence[Mapping[str, GroupLoss]], *, num_left_out: int = 0) -> RightAgainstPermuted:
+    """The figure over groups; of several runs (seeds) each group's losses are averaged first."""
+    names = sorted(set.intersection(*(set(run) for run in runs)))
+    if len(names) < 2:
+        raise ConfigError(
+            f"{len(names)} groups have images that could be permuted; an error over groups needs two",
+            hint="evaluate a split with images of at least two groups",
+        )
+    right, permuted = (
+        torch.tensor([[getattr(run[name], side) / run[name].tokens for name in names] for run in runs]).mean(0)
+        for side in ("right", "permuted")
+    )
+    difference = permuted - right
+    return RightAgainstPermuted(
+        right=float(right.mean()),
+        permuted=float(permuted.mean()),
+        difference=float(difference.mean()),
+        standard_error=float(difference.std()) / math.sqrt(len(names)),
+        num_groups=len(names),
+        num_left_out=num_left_out,
+    )
+
+
+def owners_of_images(batch: Batch) -> list[int]:
+    """The sequence that shows each image."""
+    first_rows = torch.cumsum(batch.image_slots, 0) - batch.image_slots
+    places = torch.full((int(batch.image_slots.sum()),), -1)
+    slot_rows = batch.slot_rows[0]
+    shown = torch.nonzero(slot_rows >= 0).flatten()
+    places[slot_rows[shown]] = batch.seq_idx[0].long()[shown]
+    return [int(owner) for owner in places[first_rows]]
+
+
+def image_kinds(batch: Batch) -> list[tuple[int, ...]]:
+    """Only images of one kind can stand for one another: height, width, slots."""
+    sizes = zip(batch.image_sizes.tolist(), batch.image_slots.tolist(), strict=True)
+    return [(height, width, slots) for (height, width), slots in sizes]
+
+
+def permute(groups: Sequence[str], kinds: Sequence[tuple[int, ...]]) -> list[int | None]:
+    """For each image another one of its kind, from another group; each is taken at most once. None where there is none.
+
+    Images sorted by group, turned by the size of the largest group:    a a b c c   ->   b c c a a
+    """
+    partners: list[int | None] = [None] * len(groups)
+    for kind in set(kinds):
+        images = sorted((i for i, k in enumerate(kinds) if k == kind), key=lambda i: (groups[i], i))
+        names = [groups[image] for image in images]
+        turn = max(names.count(name) for name in set(names))
+        for place, image in enumerate(images):
+            partner = images[(place + turn) % len(images)]
+            if groups[partner] != groups[image]:
+                partners[image] = partner
+    return partners
+
+
+def rows_of(batch: Batch, images: Sequence[int]) -> Tensor:
+    """The rows of the image embeddings that put image `images[i]` in the place of image i."""
+    slots = batch.image_slots.tolist()
+    first = (torch.cumsum(batch.image_slots, 0) - batch.image_slots).tolist()
+    return torch.cat([torch.arange(first[image], first[image] + slots[image]) for image in images])
+
+
+def by_sequence(model: VisionLanguage, batch: Batch, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(summed losses, target tokens) of each sequence."""
+    targets = batch.shift_labels[0]
+    losses = token_losses(model.hidden(batch, rows), model.lm.embed_tokens.weight, targets).double()
+    owner = batch.seq_idx[0].long()
+    size = len(batch.example_ids)
+    summed = torch.zeros(size, dtype=torch.float64).index_add(0, owner, losses)
+    counted = torch.zeros(size, dtype=torch.int64).index_add(0, owner, (targets != -100).long())
+    return summed, counted

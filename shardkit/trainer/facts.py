@@ -1,0 +1,72 @@
+"""What the trainer must know of a dataset: vocabulary, image slots, objectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from shardkit.errors import ConfigError
+from shardkit.sequence.objectives import OBJECTIVES
+from shardkit.store.dataset import Dataset
+from shardkit.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    dataset_id: str
+    split: str | None
+    """What is trained on; None is everything"""
+    tokenizer: str
+    """Its digest"""
+    vocab_size: int
+    longest: int
+    """Tokens that sequences were built for"""
+    objectives: tuple[str, ...]
+    """Those that have a target in the split"""
+    num_images: int
+    image_token: int | None
+    """Id of the token that stands for an image slot; None where the recipe has no images"""
+    slot_side: int
+    """Pixels along the side of the square that a slot stands for"""
+
+
+def read_facts(dataset: Dataset) -> Facts:
+    """The facts of a tokenized dataset's training split; of everything where it was never split.
+
+    Raises:
+        ConfigError: where the dataset holds no sequences, or is split and has no train.
+    """
+    if dataset.stage != "tokenize":
+        raise ConfigError(
+            f"a dataset of stage {dataset.stage} holds no sequences",
+            where=str(dataset.path),
+            hint="run `shardkit tokenize` on it, and give its output with --data",
+        )
+    split = None if dataset.splits == ("all",) else "train"
+    lengths = dataset.table("lengths")
+    if split is not None:
+        lengths = lengths.filter(pc.equal(lengths["split"], split))
+    if not lengths.num_rows:
+        raise ConfigError(
+            f"there is no sequence to train on (splits: {', '.join(dataset.splits)})",
+            where=str(dataset.path),
+            hint="split the dataset with train in --ratios",
+        )
+    columns = {name: f"supervised_{name}" for name in OBJECTIVES if f"supervised_{name}" in lengths.column_names}
+    recipe = dataset.recipe["recipe"]
+    image_token = None
+    if "image_patch" in recipe:
+        image_token = Tokenizer.load(dataset.path / "tokenizer").token_id(recipe["image_patch"])
+    processor = recipe.get("image_processor") or {}
+    return Facts(
+        dataset_id=dataset.id,
+        split=split,
+        tokenizer=dataset.recipe["tokenizer"],
+        vocab_size=dataset.recipe["vocab_size"],
+        longest=dataset.recipe["max_tokens"],
+        objectives=tuple(name for name, column in columns.items() if pc.sum(lengths[column]).as_py()),
+        num_images=pc.sum(lengths["num_images"]).as_py(),
+        image_token=image_token,
+        slot_side=processor.get("patch", 14) * processor.get("merge", 2),
+    )
