@@ -15,7 +15,7 @@ STAMP := $(VENV)/.made-by-make
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: env demo test test-full lint bench clean
+.PHONY: env demo test test-full test-oldest lint bench clean
 .DELETE_ON_ERROR:
 
 env: $(STAMP)
@@ -36,6 +36,18 @@ test: $(STAMP)
 
 test-full: $(STAMP)
 	$(BIN)/python tools/test_report.py -n $(WORKERS) --dist worksteal --timeout 3600 $(ARGS)
+
+# The oldest libraries that setup.cfg allows, without torch: the floors that prepare data.
+OLDEST := $(VENV)-oldest
+BASE_TESTS := tests/contract tests/media tests/prepare tests/records tests/sequence tests/store tests/text
+$(OLDEST)/.made-by-make: setup.cfg constraints-oldest.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints-oldest.txt -e . \
+		hypothesis jsonschema pytest pytest-timeout pytest-xdist
+	@touch $@
+
+test-oldest: $(OLDEST)/.made-by-make
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not full' $(wildcard $(BASE_TESTS)) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
