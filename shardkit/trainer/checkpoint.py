@@ -10,6 +10,7 @@ purpose.
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,12 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             hint="train into a new --out",
         ) from error
     check_file(path, size=size, digest=digest)
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise IntegrityError(
+            "the checkpoint holds more than tensors and plain values", where=str(path), hint="train into a new --out"
+        ) from error
     return content
 
 

@@ -9,14 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import fmean, stdev
 
 import torch
 from torch import Tensor
 
-from shardkit.errors import ConfigError
+from shardkit.loader import StreamingLoader
 from shardkit.loader.device import Batch
+from shardkit.store.dataset import Dataset
+from shardkit.trainer.build import repeatable
+from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.model import VisionLanguage, token_losses
+
+EVALUATION_TOKENS = 16_384
+"""Of a batch"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,29 +38,58 @@ class GroupLoss:
 class RightAgainstPermuted:
     """Means over groups of the loss per target token."""
 
-    right: float
-    permuted: float
-    difference: float
-    standard_error: float
-    """Of the difference, over groups"""
+    right: float | None
+    """None where no group could be compared; so are the other figures then."""
+    permuted: float | None
+    difference: float | None
+    standard_error: float | None
+    """Of the difference, over groups; None below two of them."""
+    split: str
     num_groups: int
     num_left_out: int
     """Images that no image of another group and of their size could replace in their batch"""
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+def evaluate(model: VisionLanguage, config: TrainConfig) -> RightAgainstPermuted:
+    """The figure of the dataset's val split; of what was trained on where there is no val."""
+    by_group, num_left_out, split = evaluate_groups(model, config)
+    return summarise([by_group], split=split, num_left_out=num_left_out)
 
 
-def right_against_permuted(
+def evaluate_groups(model: VisionLanguage, config: TrainConfig) -> tuple[dict[str, GroupLoss], int, str]:
+    """(losses by group, images left out, name of the split)"""
+    dataset = Dataset.open(config.data, base=config.bases)
+    split = next(name for name in ("val", "train", "all") if name in dataset.splits)
+    examples = dataset.table("examples")
+    groups = {
+        example: example if group is None else group
+        for example, group in zip(examples["example_id"].to_pylist(), examples["group"].to_pylist(), strict=True)
+    }
+    with (
+        repeatable(config),
+        StreamingLoader(
+            dataset,
+            split=None if split == "all" else split,
+            seed=config.seed,
+            # Images change places inside a batch only, so it is a large one.
+            max_tokens=max(EVALUATION_TOKENS, config.max_tokens or 0),
+            tail="pad",
+            rank=0,
+            world_size=1,
+            epochs=1,
+        ) as loader,
+    ):
+        by_group, num_left_out = losses_by_group(model, loader, groups)
+    return by_group, num_left_out, split
+
+
+def losses_by_group(
     model: VisionLanguage, batches: Iterable[Batch], groups: Mapping[str, str]
-) -> tuple[RightAgainstPermuted, dict[str, GroupLoss]]:
-    """The figure and what it was made of, by group.
+) -> tuple[dict[str, GroupLoss], int]:
+    """(losses by group, images left out because no other of their kind in their batch was of another group)
 
     Args:
         groups: example id -> group, for every example of the batches.
-
-    Raises:
-        ConfigError: where fewer than two groups could be compared.
     """
     sums: dict[str, list[float]] = {}
     num_left_out = 0
@@ -80,27 +115,23 @@ def right_against_permuted(
         for group, (right, permuted, tokens) in sorted(sums.items())
         if tokens
     }
-    return summarise([by_group], num_left_out=num_left_out), by_group
+    return by_group, num_left_out
 
 
-def summarise(runs: Sequence[Mapping[str, GroupLoss]], *, num_left_out: int = 0) -> RightAgainstPermuted:
+def summarise(runs: Sequence[Mapping[str, GroupLoss]], *, split: str, num_left_out: int) -> RightAgainstPermuted:
     """The figure over groups; of several runs (seeds) each group's losses are averaged first."""
     names = sorted(set.intersection(*(set(run) for run in runs)))
-    if len(names) < 2:
-        raise ConfigError(
-            f"{len(names)} groups have images that could be permuted; an error over groups needs two",
-            hint="evaluate a split with images of at least two groups",
-        )
     right, permuted = (
-        torch.tensor([[getattr(run[name], side) / run[name].tokens for name in names] for run in runs]).mean(0)
+        [fmean(getattr(run[name], side) / run[name].tokens for run in runs) for name in names]
         for side in ("right", "permuted")
     )
-    difference = permuted - right
+    differences = [after - before for before, after in zip(right, permuted, strict=True)]
     return RightAgainstPermuted(
-        right=float(right.mean()),
-        permuted=float(permuted.mean()),
-        difference=float(difference.mean()),
-        standard_error=float(difference.std()) / math.sqrt(len(names)),
+        right=fmean(right) if names else None,
+        permuted=fmean(permuted) if names else None,
+        difference=fmean(differences) if names else None,
+        standard_error=stdev(differences) / math.sqrt(len(names)) if len(names) > 1 else None,
+        split=split,
         num_groups=len(names),
         num_left_out=num_left_out,
     )

@@ -1,8 +1,8 @@
 """A run, top to bottom.
 
-    open the dataset   ->   settle what is open   ->   model, optimizer, loader: new, or from the checkpoint
-    step: batches of the micro-steps -> losses -> numerators -> loss -> gradients -> sums over ranks -> update -> log
-    every few steps and at the end: a checkpoint
+    open the dataset  ->  settle what was left open  ->  trainee: new, or as its checkpoint has it
+    each step:  batches -> losses -> numerators -> loss -> gradients -> sums over ranks -> update -> log
+    every few steps, and at the end:  a checkpoint
 
 On a CPU the weights after a step depend on dataset, settings and step only: a run that was killed anywhere and goes on
 with `resume` ends with the same bits.
@@ -25,28 +25,27 @@ from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import build_model, build_optimizer, repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
 from shardkit.trainer.config import TrainConfig
-from shardkit.trainer.facts import read_facts
+from shardkit.trainer.facts import Facts, read_facts
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.objective import NUM_OBJECTIVES, by_name, combine, numerators, objective_weights
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.run import locked, open_run, refuse_changes, settle, stage_record
 
+COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
+"""What the log counts of a step, over all ranks."""
 Record = dict[str, Any]
 """One step, as it stands in the log."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
+    rank: int
     step: int
     loss: float
     """Of the last step."""
     weights_digest: str
     """xxh3-128 over all parameters in the order of their names."""
-    resumed_from: int
-    """The step that the run went on from; 0 where it began."""
-    promise: str | None
-    """What the loader says of the stream it goes on with."""
     model: VisionLanguage
     config: TrainConfig
     """With everything decided that was left open."""
@@ -54,18 +53,28 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trainee:
+    """What a run changes as it goes on: all of it is in a checkpoint."""
+
+    config: TrainConfig
     model: VisionLanguage
     optimizer: torch.optim.Optimizer
     weights: Tensor
     """[objectives]"""
-    config: TrainConfig
+    loaders: tuple[StreamingLoader, ...]
+    """One a micro-step"""
+    stages: list[dict[str, Any]]
 
 
-def train(config: TrainConfig, on_step: Callable[[Record], None] = lambda _record: None) -> Result:
+def train(
+    config: TrainConfig,
+    on_step: Callable[[Record], None] = lambda _record: None,
+    on_note: Callable[[str], None] = lambda _note: None,
+) -> Result:
     """Train to step `config.steps` and leave log and checkpoints in `config.out`.
 
     Args:
-        on_step: is called with each step's record, on every rank.
+        on_step: is called with each step's record, on rank 0.
+        on_note: is called with what a resumed run goes on from, on rank 0.
 
     Raises:
         ConfigError: where settings and dataset do not fit.
@@ -78,113 +87,132 @@ def train(config: TrainConfig, on_step: Callable[[Record], None] = lambda _recor
     with ExitStack() as stack:
         rank, world_size = stack.enter_context(joined_ranks())
         config = settle(config, facts)
-        weights = objective_weights(facts.objectives, config.objective_weights)
         stack.enter_context(repeatable(config))
         if rank == 0:
             stack.enter_context(locked(config.out))
             open_run(config, facts, world_size=world_size)
         wait_for_all()
 
-        model = build_model(config, facts)
-        optimizer = build_optimizer(model, config)
-        loaders = [
-            stack.enter_context(
-                StreamingLoader(
-                    dataset,
-                    split=facts.split,
-                    seed=config.seed,
-                    max_tokens=config.max_tokens,
-                    global_batch=config.global_batch,
-                    rank=rank * config.micro_steps + part,
-                    world_size=world_size * config.micro_steps,
-                )
+        trainee = build(config, facts, dataset, rank, world_size)
+        for loader in trainee.loaders:
+            stack.callback(loader.close)
+        saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
+        done, loss, note = restore(trainee, saved) if saved else (0, float("nan"), "there is no checkpoint yet")
+        streams = [iter(loader) for loader in trainee.loaders]
+        if rank > 0:
+            for step in range(done + 1, config.steps + 1):
+                loss = take_step(trainee, streams, step)["loss"]
+        else:
+            if config.resume:
+                on_note(f"{config.out}: {note}; the run goes on after step {done}")
+            log = stack.enter_context(Log(config.out / "log.jsonl", step=done))
+            for step in range(done + 1, config.steps + 1):
+                record = take_step(trainee, streams, step)
+                loss = record["loss"]
+                log.append({**record, "resumed": note} if config.resume and step == done + 1 else record)
+                if step % config.checkpoint_every == 0 or step == config.steps:
+                    content = content_of(trainee, step, loss)
+                    save_checkpoint(config.out / "checkpoints", step, content, keep_last=config.keep_last)
+                on_step(record)
+        return Result(
+            rank=rank,
+            step=max(config.steps, done),
+            loss=loss,
+            weights_digest=weights_digest(trainee.model),
+            model=trainee.model,
+            config=config,
+        )
+
+
+def build(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_size: int) -> Trainee:
+    """Everything at its start. A micro-step is to the loader what a rank is: one of the shares of a step."""
+    model = build_model(config, facts)
+    return Trainee(
+        config=config,
+        model=model,
+        optimizer=build_optimizer(model, config),
+        weights=objective_weights(facts.objectives, config.objective_weights),
+        loaders=tuple(
+            StreamingLoader(
+                dataset,
+                split=facts.split,
+                seed=config.seed,
+                max_tokens=config.max_tokens or facts.longest,
+                global_batch=config.global_batch,
+                rank=rank * config.micro_steps + part,
+                world_size=world_size * config.micro_steps,
             )
             for part in range(config.micro_steps)
-        ]
-        saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
-        stages = stage_record(config, facts)
-        first, loss, promise = 1, float("nan"), None
-        if saved is not None:
-            refuse_changes(saved["stages"][-1], stages[-1], where=config.out)
-            model.load_state_dict(saved["model"])
-            optimizer.load_state_dict(saved["optimizer"])
-            torch.set_rng_state(saved["rng"])
-            for loader in loaders:
-                promise = loader.load_state_dict(saved["loader"])
-            first, loss = saved["step"] + 1, saved["loss"]
-        log = stack.enter_context(Log(config.out / "log.jsonl", step=first - 1)) if rank == 0 else None
-        streams = [iter(loader) for loader in loaders]
-        trainee = Trainee(model=model, optimizer=optimizer, weights=weights, config=config)
-
-        for step in range(first, config.steps + 1):
-            record = take_step(trainee, streams, step)
-            loss = record["loss"]
-            if log is not None:
-                log.append(record)
-                if step % config.checkpoint_every == 0 or step == config.steps:
-                    content = {
-                        "step": step,
-                        "loss": loss,
-                        "model": model.state_dict(),
-                        "optimizer": optimizer.state_dict(),
-                        "scheduler": {"kind": "warm-up, then constant", "step": step},
-                        "rng": torch.get_rng_state(),
-                        "stages": stages,
-                        "loader": loaders[0].state_dict(),
-                    }
-                    save_checkpoint(config.out / "checkpoints", step, content, keep_last=config.keep_last)
-            on_step(record)
-    return Result(
-        step=max(config.steps, first - 1),
-        loss=loss,
-        weights_digest=weights_digest(model),
-        resumed_from=first - 1,
-        promise=promise,
-        model=model,
-        config=config,
+        ),
+        stages=stage_record(config, facts),
     )
 
 
+def restore(trainee: Trainee, saved: dict[str, Any]) -> tuple[int, float, str]:
+    """Put the trainee where its checkpoint left it; (step, its loss, what the loader promises of the stream)."""
+    refuse_changes(saved["stages"][-1], trainee.stages[-1], where=trainee.config.out)
+    trainee.model.load_state_dict(saved["model"])
+    trainee.optimizer.load_state_dict(saved["optimizer"])
+    torch.set_rng_state(saved["rng"])
+    promises = [loader.load_state_dict(saved["loader"]) for loader in trainee.loaders]
+    return saved["step"], saved["loss"], str(promises[0])
+
+
+def content_of(trainee: Trainee, step: int, loss: float) -> dict[str, Any]:
+    """A checkpoint. The loader's state is the same on every rank and for every micro-step."""
+    return {
+        "step": step,
+        "loss": loss,
+        "model": trainee.model.state_dict(),
+        "optimizer": trainee.optimizer.state_dict(),
+        "scheduler": {"kind": "warm-up, then constant", "step": step},
+        "rng": torch.get_rng_state(),
+        "stages": trainee.stages,
+        "loader": trainee.loaders[0].state_dict(),
+    }
+
+
 def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Record:
-    """One update from the next global batch, of which each stream gives a micro-step; its record."""
-    model, optimizer, weights, config = trainee.model, trainee.optimizer, trainee.weights, trainee.config
+    """One update from the next global batch; its record."""
+    model, config = trainee.model, trainee.config
     began = time.perf_counter()
     batches = [next(stream) for stream in streams]
     waited = time.perf_counter() - began
+
+    denominators = batches[0].denominators
     sums = torch.zeros(NUM_OBJECTIVES, dtype=torch.float64)
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
     for batch in batches:
         part = numerators(model.losses(batch), batch.objective_ids[0])
-        combine(part, batch.denominators, weights).backward()  # type: ignore[no-untyped-call]
+        combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]
         sums += part.detach()
         counts += count(batch)
+
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    gradients = []
     for parameter in trained:
-        # A rank without an image still takes part in the sums, and every update touches the same parameters.
+        # A rank without an image takes part in the sums too, and every update touches the same parameters.
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    sum_over_ranks([sums, counts, *(parameter.grad for parameter in trained if parameter.grad is not None)])
+        gradients.append(parameter.grad)
+    sum_over_ranks([sums, counts, *gradients])
     norm = nn.utils.clip_grad_norm_(trained, config.clip)
-    lr = config.lr * min(1.0, step / max(config.warmup, 1))
-    for group in optimizer.param_groups:
-        group["lr"] = lr
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    denominators = batches[0].denominators
+    for group in trainee.optimizer.param_groups:
+        group["lr"] = learning_rate(config, step)
+    trainee.optimizer.step()
+    trainee.optimizer.zero_grad(set_to_none=True)
+
     seconds = time.perf_counter() - began
     return {
         "step": step,
-        "loss": float(combine(sums, denominators, weights)),
+        "loss": float(combine(sums, denominators, trainee.weights)),
         "loss_by_objective": by_name(sums, denominators),
         **dict(zip(COUNTS, counts.tolist(), strict=True)),
         "grad_norm": float(norm),
-        "lr": lr,
+        "lr": learning_rate(config, step),
         "seconds": round(seconds, 6),
         "data_wait_share": round(waited / seconds, 4),
         "batch_id": batches[0].batch_id,
     }
-
-
-COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
 
 
 def count(batch: Batch) -> Tensor:
@@ -198,3 +226,8 @@ def count(batch: Batch) -> Tensor:
             int((batch.shift_labels != -100).sum()),
         ]
     )
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Rises to `lr` in `warmup` steps and stays, so that a run can be given more steps later."""
+    return config.lr * min(1.0, step / max(config.warmup, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from tests.trainer.builders import IMAGE_TOKEN, Doc, docs_with_pictures, make_ba
 
 def logits_by_doc(model, batch):
     bounds = batch.cu_seq_lens_q.tolist()
-    return torch.split(model.logits(batch), [end - start for start, end in zip(bounds, bounds[1:], strict=False)])
+    return torch.split(model.logits(batch), [end - start for start, end in pairwise(bounds)])
 
 
 @pytest.mark.parametrize("positions", [None, 64], ids=["rotary", "learned"])
@@ -64,7 +65,7 @@ def test_a_changed_document_changes_no_logit_of_another(changed):
     old = docs[changed]
     other[changed] = replace(
         old,
-        text=tuple(id + 1 for id in old.text),
+        text=tuple(token + 1 for token in old.text),
         images=tuple(picture(99 + n, *image.shape[:2]) for n, image in enumerate(old.images)),
     )
     with torch.no_grad():

@@ -1,0 +1,142 @@
+"""`shardkit train`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from shardkit.cli.common import base_option, parse_pairs, progress_bar, quiet_option, say
+from shardkit.errors import ConfigError
+from shardkit.trainer.config import PARTS, POSITIONS, TASKS, TrainConfig
+from shardkit.trainer.sizes import PRESETS
+
+if TYPE_CHECKING:
+    from shardkit.trainer.evaluate import RightAgainstPermuted
+    from shardkit.trainer.loop import Record
+
+LINES = 10
+"""Losses that are shown of a run, beside the first."""
+
+
+@click.command("train")
+@click.option(
+    "--task", type=click.Choice(list(TASKS)), required=True, help="; ".join(f"{k}: {v}" for k, v in TASKS.items()) + "."
+)
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="A tokenized dataset.")
+@click.option("--steps", type=click.IntRange(min=1), required=True, help="The step after which the run ends.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The run's folder: log and checkpoints.")
+@click.option("--resume", is_flag=True, help="Go on from the latest checkpoint in --out.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the first weights.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), default="smoke", show_default=True, help="Model size.")
+@click.option(
+    "--positions", type=click.Choice(POSITIONS), default="rotary", show_default=True, help="Kind of positions."
+)
+@click.option(
+    "--max-tokens", type=click.IntRange(min=2), metavar="L", help="Tokens of a pack. [default: the dataset's]"
+)
+@click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
+@click.option(
+    "--micro-steps",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Parts in which a rank computes its share of a step.",
+)
+@click.option("--lr", type=float, default=1e-3, show_default=True, help="Learning rate after the warm-up.")
+@click.option("--warmup", type=click.IntRange(min=0), default=20, show_default=True, help="Steps of the warm-up.")
+@click.option("--freeze", type=click.Choice(PARTS), multiple=True, help="A part that keeps its weights. Repeatable.")
+@click.option(
+    "--objective-weight",
+    "objective_weights",
+    multiple=True,
+    metavar="NAME=W",
+    help="Weight of an objective in the loss; give one for each of the dataset, or none (all 1). Repeatable.",
+)
+@click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")
+@click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")
+@click.option(
+    "--eval-permuted",
+    is_flag=True,
+    help="At the end, on val: the loss with the right images against that with images permuted across groups.",
+)
+@base_option
+@click.option("--json", is_flag=True, expose_value=False, help="Changes nothing: stdout is one JSON object anyway.")
+@quiet_option
+def command(*, objective_weights: tuple[str, ...], eval_permuted: bool, quiet: bool, **given: Any) -> None:
+    """Train the bundled model on the packed stream of a tokenized dataset.
+
+    A run that was killed goes on with --resume, and on a CPU ends with the same bits. The last line of stdout is JSON
+    with step, loss and weights_digest.
+
+    \b
+    shardkit train --task vlm-align --data work/tokens --steps 1000 --out runs/first
+    shardkit train --task vlm-align --data work/tokens --steps 1000 --out runs/first --resume
+    torchrun --nproc-per-node 2 -m shardkit train --task lm --data work/tokens --steps 100 --out runs/two --global-batch 8
+    """
+    try:
+        import torch  # noqa: F401  # the one command that needs it says so in one sentence
+    except ModuleNotFoundError:
+        raise ConfigError("training needs torch", hint="install it: pip install 'shardkit[train]'") from None
+    from shardkit.trainer.evaluate import evaluate
+    from shardkit.trainer.loop import train
+
+    config = TrainConfig(
+        bases=given.pop("bases"),
+        objective_weights=_weights(objective_weights),
+        **given,
+    )
+    result = train(config, _reporter(config, quiet=quiet), lambda note: say(note, quiet=quiet))
+    if result.rank:
+        return
+    say(f"step {result.step}: loss {result.loss:.4f}; the run is in {config.out}", quiet=quiet)
+    line: dict[str, Any] = {"step": result.step, "loss": result.loss, "weights_digest": result.weights_digest}
+    if eval_permuted:
+        figure = evaluate(result.model, result.config)
+        line["right_against_permuted"] = asdict(figure)
+        say(_seen(figure), quiet=quiet)
+    sys.stdout.write(orjson.dumps(line, option=orjson.OPT_SORT_KEYS).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _weights(values: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for name, value in parse_pairs(values, "--objective-weight").items():
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            raise ConfigError(
+                f"the weight of {name} is {value!r}, not a number", hint=f"write --objective-weight {name}=1.0"
+            ) from None
+    return weights
+
+
+def _reporter(config: TrainConfig, *, quiet: bool) -> Callable[[Record], None]:
+    """Draws the bar, and says some of the losses in lines that stay."""
+    bar = progress_bar("train", quiet=quiet)
+    every = max(1, config.steps // LINES)
+
+    def report(record: Record) -> None:
+        step = record["step"]
+        bar(step, config.steps, f"loss {record['loss']:.4f}")
+        if step == 1 or step % every == 0:
+            parts = ", ".join(f"{name} {loss:.4f}" for name, loss in record["loss_by_objective"].items())
+            say(f"step {step}/{config.steps}  loss {record['loss']:.4f}  ({parts})", quiet=quiet)
+
+    return report
+
+
+def _seen(figure: RightAgainstPermuted) -> str:
+    if figure.difference is None:
+        return f"right against permuted images, {figure.split}: no image could be permuted with one of another group"
+    error = "" if figure.standard_error is None else f" +- {figure.standard_error:.4f} (standard error over groups)"
+    return (
+        f"right against permuted images, {figure.split}, {figure.num_groups} groups: loss {figure.right:.4f} against "
+        f"{figure.permuted:.4f}, difference {figure.difference:+.4f}{error}; {figure.num_left_out} images left out"
+    )
