@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.records import Example
 from shardkit.store.blocks import BlockCheck
@@ -155,8 +156,13 @@ class ArrowReader:
         first = images.offsets[place].as_py()
         return memoryview(images.values.field("bytes")[first + image].as_buffer())
 
+    def image_frame(self, row: int, image: int) -> int:
+        """Which frame or page of the stored file the image is."""
+        batch, place = self._table.locate(row)
+        return frame_of(batch, place, image)
+
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """The named columns; `images` comes without its bytes."""
+        """The named columns; `images` comes with the size of its bytes instead of them."""
         table = self._table.table(names)
         if "images" in names:
             place = table.schema.get_field_index("images")
@@ -169,10 +175,23 @@ class ArrowReader:
         self._table.close()
 
 
-_FACTS = pa.list_(pa.struct([field for field in EXAMPLES.field("images").type.value_type if field.name != "bytes"]))
+def frame_of(batch: pa.RecordBatch, place: int, image: int) -> int:
+    """The frame of an image of row `place`; 0 where none is recorded."""
+    images = batch.column("images")
+    frame: int | None = images.values.field("frame")[images.offsets[place].as_py() + image].as_py()
+    return frame or 0
+
+
+_FACTS = pa.list_(
+    pa.struct(
+        [("size", pa.int64()), *(field for field in EXAMPLES.field("images").type.value_type if field.name != "bytes")]
+    )
+)
 
 
 def _without_bytes(images: pa.ListArray) -> pa.ListArray:
     fields = list(_FACTS.value_type)
-    values = pa.StructArray.from_arrays([images.values.field(field.name) for field in fields], fields=fields)
+    columns = [pc.binary_length(images.values.field("bytes"))]  # from the offsets: the bytes are not touched
+    columns += [images.values.field(field.name) for field in fields[1:]]
+    values = pa.StructArray.from_arrays(columns, fields=fields)
     return pa.ListArray.from_arrays(images.offsets, values, type=_FACTS)

@@ -41,6 +41,8 @@ class ShardReader(Protocol):
 
     def image_bytes(self, row: int, image: int) -> memoryview: ...
 
+    def image_frame(self, row: int, image: int) -> int: ...
+
     def columns(self, names: Sequence[str]) -> pa.Table: ...
 
     def close(self) -> None: ...
@@ -177,11 +179,12 @@ class Dataset:
     def has_table(self, name: str) -> bool:
         return any(entry.path == _table_path(name) for entry in self.manifest.tables)
 
-    def table(self, name: str) -> pa.Table:
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A table of the dataset, its file compared with the manifest first.
 
         Args:
             name: examples, assets, rows, ...; "provenance" is provenance/provenance.parquet.
+            columns: those to read; None for all.
 
         Raises:
             IntegrityError: where the file is missing, damaged or not listed.
@@ -193,7 +196,7 @@ class Dataset:
             )
         stated = self.manifest.produced_by["table_files"][_table_path(name)]
         check_file(path, size=stated["size"], digest=stated["xxh3"])
-        return pq.read_table(path)
+        return pq.read_table(path, columns=None if columns is None else list(columns))
 
     @cached_property
     def _blocks(self) -> dict[str, list[Block]]:

@@ -1,0 +1,104 @@
+"""What matchers and splits look at: facts of an example, read from its columns; no image is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardkit.digest import canonical_json
+from shardkit.errors import IntegrityError
+from shardkit.store.dataset import ShardReader
+from shardkit.text.normalize import normalize
+
+COLUMNS = ("example_id", "source", "group", "segments", "images", "metadata")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    example_id: str
+    source: str
+    group: str | None
+    metadata: str
+    """Canonical JSON object."""
+    assets: tuple[str, ...]
+    """Asset id of each image, in order."""
+    frames: tuple[int, ...]
+    pixels: tuple[str, ...]
+    """Pixel id of each image."""
+    stored: tuple[str, ...]
+    """xxh3-128 of the stored bytes of each image."""
+    num_pixels: int
+    """Of all images together."""
+    num_bytes: int
+    """Payload: images, texts and metadata, as --shard-size counts."""
+    raw_text: str
+    """The text segments, joined."""
+    text: str
+    """Their compared form; empty where there is no text."""
+    parts: bytes
+    """Roles and names of the text segments with the compared form of each; empty where none has a role or name."""
+
+
+def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -> Iterator[Facts]:
+    """Facts of all rows of a shard, or of `rows` in their order.
+
+    Raises:
+        IntegrityError: where the columns do not hold together.
+    """
+    table = reader.columns(COLUMNS)
+    try:
+        if rows is not None:
+            table = table.take(pa.array(rows))
+        # Offsets of damaged columns must not lead outside; these blocks are not compared with their digests, because
+        # that would read every image.
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        raise IntegrityError(
+            f"the columns of a shard do not hold together ({error})", hint="run `shardkit verify` on the dataset"
+        ) from error
+    for batch in table.to_batches():
+        yield from _facts(batch)
+
+
+def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
+    segments, images = batch.column("segments"), batch.column("images")
+    texts, roles, names = (segments.values.field(name).to_pylist() for name in ("text", "role", "name"))
+    text_ends, image_ends = segments.offsets.to_numpy().tolist(), images.offsets.to_numpy().tolist()
+    columns = ("asset_id", "frame", "pixel_id", "stored_xxh3", "width", "height", "size")
+    assets, frames, pixels, stored, widths, heights, sizes = (images.values.field(c).to_pylist() for c in columns)
+    plain = zip(
+        *(batch.column(name).to_pylist() for name in ("example_id", "source", "group", "metadata")), strict=True
+    )
+    for row, (example_id, source, group, metadata) in enumerate(plain):
+        own_texts = texts[text_ends[row] : text_ends[row + 1]]
+        own = slice(image_ends[row], image_ends[row + 1])
+        raw = "".join(text for text in own_texts if text)
+        yield Facts(
+            example_id=example_id,
+            source=source,
+            group=group,
+            metadata=metadata,
+            assets=tuple(assets[own]),
+            frames=tuple(frames[own]),
+            pixels=tuple(pixels[own]),
+            stored=tuple(stored[own]),
+            num_pixels=sum(map(int.__mul__, widths[own], heights[own])),
+            num_bytes=sum(sizes[own]) + len(raw.encode()) + len(metadata.encode()),
+            raw_text=raw,
+            text=normalize(raw),
+            parts=_parts(
+                own_texts, roles[text_ends[row] : text_ends[row + 1]], names[text_ends[row] : text_ends[row + 1]]
+            ),
+        )
+
+
+def _parts(texts: Sequence[str | None], roles: Sequence[Any], names: Sequence[Any]) -> bytes:
+    """Turns of a dialogue and named texts are told apart: joined, they would hide who says what."""
+    if not any(roles) and not any(names):
+        return b""
+    return canonical_json([[r, n, normalize(t)] for t, r, n in zip(texts, roles, names, strict=True) if t is not None])

@@ -1,0 +1,153 @@
+"""The selected rows of several datasets under one numbering, and the slices of them that workers read.
+
+rows 0 .. N-1    dataset by dataset (ascending id), each in the order of its tables/examples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardkit.errors import ConfigError
+from shardkit.prepare.dedup.facts import Facts, read_facts
+from shardkit.store.dataset import Dataset, ShardReader
+
+Positions = npt.NDArray[np.int64]
+"""Numbers of rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Slice:
+    """Rows of one shard: what a worker takes at a time."""
+
+    dataset: Path
+    dataset_id: str
+    bases: tuple[Path, ...]
+    shard: int
+    """Place in the dataset's list of shards."""
+    rows: npt.NDArray[np.int32]
+    positions: Positions
+    """Number of each row among all."""
+
+
+def open_slice(piece: Slice) -> ShardReader:
+    """The reader of the slice's shard. Its size is checked, its blocks are not: that would read every image."""
+    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases)
+    return dataset.reader(dataset.shards[piece.shard], verify="off")
+
+
+def facts_of(piece: Slice) -> Iterator[Facts]:
+    """Facts of the rows of a slice, in their order."""
+    reader = open_slice(piece)
+    whole = len(piece.rows) == reader.num_rows and bool((np.diff(piece.rows) == 1).all())
+    yield from read_facts(reader, None if whole else piece.rows)
+    reader.close()
+
+
+@lru_cache(maxsize=8)
+def _dataset(path: Path, dataset_id: str, bases: tuple[Path, ...]) -> Dataset:
+    """Opened once a process; the id is part of the key, so that another dataset at the path is another entry."""
+    dataset = Dataset.open(path, base=bases)
+    assert dataset.id == dataset_id, "the input was replaced during the run"
+    return dataset
+
+
+def slices(
+    dataset: Dataset,
+    bases: tuple[Path, ...],
+    shards: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.int32],
+    positions: Positions,
+) -> Iterator[Slice]:
+    """Cut rows into one slice a shard, by shard; a slice keeps the order of its rows."""
+    order = np.argsort(shards, kind="stable")
+    starts = np.flatnonzero(np.diff(shards[order], prepend=-1))
+    for begin, end in pairwise([*starts.tolist(), len(order)]):
+        own = order[begin:end]
+        yield Slice(
+            dataset=dataset.path,
+            dataset_id=dataset.id,
+            bases=bases,
+            shard=int(shards[own[0]]),
+            rows=rows[own],
+            positions=positions[own],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Inputs:
+    datasets: tuple[Dataset, ...]
+    """Ascending by id, so that the order on the command line does not matter."""
+    bases: tuple[Path, ...]
+    starts: tuple[int, ...]
+    """Number of the first row of each dataset, and the number of all rows."""
+    shards: npt.NDArray[np.int32]
+    """[N] place of the row's shard in its dataset's list."""
+    rows: npt.NDArray[np.int32]
+    """[N] row in that shard."""
+    splits: tuple[str, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    def slices(self, positions: Positions | None = None) -> Iterator[Slice]:
+        """Slices of all rows, or of ascending `positions`."""
+        for number, dataset in enumerate(self.datasets):
+            begin, end = self.starts[number], self.starts[number + 1]
+            if positions is None:
+                own = np.arange(begin, end)
+            else:
+                own = positions[np.searchsorted(positions, begin) : np.searchsorted(positions, end)]
+            yield from slices(dataset, self.bases, self.shards[own], self.rows[own], own)
+
+    def split_of(self) -> npt.NDArray[np.int32]:
+        """[N] place of the row's split in `splits`."""
+        place = {split: number for number, split in enumerate(self.splits)}
+        parts = [np.empty(0, np.int32)]
+        for number, dataset in enumerate(self.datasets):
+            of_shard = np.array([place[shard.split] for shard in dataset.shards] or [0], np.int32)
+            parts.append(of_shard[self.shards[self.starts[number] : self.starts[number + 1]]])
+        return np.concatenate(parts)
+
+
+def open_inputs(paths: Sequence[Path], *, bases: Sequence[Path] = ()) -> Inputs:
+    """Open datasets as one.
+
+    Raises:
+        ConfigError: where one is named twice, or some are split and some are not.
+    """
+    datasets = sorted((Dataset.open(path, base=bases) for path in paths), key=lambda dataset: dataset.id)
+    for one, other in pairwise(datasets):
+        if one.id == other.id:
+            raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
+        if set(one.splits) != set(other.splits):
+            raise ConfigError(
+                f"{one.path} has the splits {', '.join(one.splits)}, {other.path} has {', '.join(other.splits)}",
+                hint="name datasets before their split; `shardkit split` comes after dedup",
+            )
+    starts, shards, rows = [0], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    for dataset in datasets:
+        table = dataset.table("examples", ["shard_index", "row"])
+        shards.append(as_int32(table["shard_index"]))
+        rows.append(as_int32(table["row"]))
+        starts.append(starts[-1] + table.num_rows)
+    return Inputs(
+        datasets=tuple(datasets),
+        bases=tuple(bases),
+        starts=tuple(starts),
+        shards=np.concatenate(shards),
+        rows=np.concatenate(rows),
+        splits=datasets[0].splits,
+    )
+
+
+def as_int32(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    return np.asarray(column.to_numpy(), np.int32)

@@ -1,0 +1,131 @@
+"""The first reading: a 64-bit key for each row and level, and sizes for the totals. 64 bits find, they do not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from shardkit.digest import canonical_json
+from shardkit.engine import Progress, map_ordered
+from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup.facts import Facts
+from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
+from shardkit.prepare.dedup.keys import Keys, asset_key
+
+_NONE = np.uint64(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Signed:
+    """What is known of N rows after the first reading."""
+
+    keys: dict[str, Keys]
+    """Level -> [N] key of the signature; 0 where the row matches nothing."""
+    removable: dict[str, npt.NDArray[np.bool_]]
+    """Level -> [N] whether the level may remove the row."""
+    pictures: Keys
+    """[N] key of the list of pixel ids; 0 without an image."""
+    texts: Keys
+    """[N] key of the compared text; 0 without one."""
+    sources: npt.NDArray[np.int32]
+    """[N] index into `names`."""
+    names: tuple[str, ...]
+    """Source names, ascending."""
+    images: npt.NDArray[np.int32]
+    pixels: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    """[N] each: number of images, their pixels, payload bytes."""
+    image_rows: Positions
+    """[M] the row of each image."""
+    image_keys: Keys
+    """[M] its asset key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Part:
+    positions: Positions
+    numbers: npt.NDArray[np.uint64]
+    """[n, levels + 2] keys, then picture and text."""
+    flags: npt.NDArray[np.bool_]
+    """[n, levels]"""
+    sizes: npt.NDArray[np.int64]
+    """[n, 3]"""
+    sources: list[str]
+    image_keys: Keys
+
+
+def key_of(data: bytes | None) -> int:
+    """xxh3-64, never 0; 0 for None."""
+    return 0 if data is None else xxhash.xxh3_64_intdigest(data) or 1
+
+
+def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
+    """Keys of the rows of a slice; run by a worker."""
+    numbers, flags, sizes, sources, image_keys = [], [], [], [], []
+    for facts in facts_of(piece):
+        matchers = [MATCHERS[level] for level in levels]
+        numbers.append([*(key_of(m.signature(facts)) for m in matchers), _picture(facts), _text(facts)])
+        flags.append([matcher.removable(facts) for matcher in matchers])
+        sizes.append([len(facts.assets), facts.num_pixels, facts.num_bytes])
+        sources.append(facts.source)
+        image_keys += [asset_key(*image) for image in zip(facts.assets, facts.frames, strict=True)]
+    return _Part(
+        positions=piece.positions,
+        numbers=np.array(numbers, np.uint64),
+        flags=np.array(flags, np.bool_),
+        sizes=np.array(sizes, np.int64),
+        sources=sources,
+        image_keys=np.array(image_keys, np.uint64),
+    )
+
+
+def _picture(facts: Facts) -> int:
+    return key_of(canonical_json(facts.pixels) if facts.pixels else None)
+
+
+def _text(facts: Facts) -> int:
+    return key_of(facts.text.encode() if facts.text else None)
+
+
+def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: Progress) -> Signed:
+    """Read all rows once."""
+    num_rows, total = inputs.num_rows, sum(len(dataset.shards) for dataset in inputs.datasets)
+    numbers = np.zeros((len(levels) + 2, num_rows), np.uint64)
+    flags = np.zeros((len(levels), num_rows), np.bool_)
+    sizes = np.zeros((3, num_rows), np.int64)
+    codes: dict[str, int] = {}
+    sources = np.zeros(num_rows, np.int32)
+    image_rows, image_keys = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for done, part in enumerate(_parts(inputs, levels, workers), 1):
+        numbers[:, part.positions] = part.numbers.T
+        flags[:, part.positions] = part.flags.T
+        sizes[:, part.positions] = part.sizes.T
+        sources[part.positions] = [codes.setdefault(source, len(codes)) for source in part.sources]
+        image_rows.append(np.repeat(part.positions, part.sizes[:, 0]))
+        image_keys.append(part.image_keys)
+        on_progress(done, total, "reading")
+    names = tuple(sorted(codes))
+    renumber = np.zeros(len(codes), np.int32)
+    renumber[[codes[name] for name in names]] = np.arange(len(names))
+    return Signed(
+        keys=dict(zip(levels, numbers[: len(levels)], strict=True)),
+        removable=dict(zip(levels, flags, strict=True)),
+        pictures=numbers[-2],
+        texts=numbers[-1],
+        sources=renumber[sources] if names else sources,
+        names=names,
+        images=sizes[0].astype(np.int32),
+        pixels=sizes[1],
+        bytes=sizes[2],
+        image_rows=np.concatenate(image_rows),
+        image_keys=np.concatenate(image_keys),
+    )
+
+
+def _parts(inputs: Inputs, levels: tuple[str, ...], workers: int) -> Iterator[_Part]:
+    return map_ordered(partial(sign_slice, levels), inputs.slices(), workers=workers)
