@@ -1,0 +1,18 @@
+"""Raw dumps to a dataset of hashed examples.
+
+    listing     which files                                  -> InputFile
+    units       slices of the inputs, by their borders alone -> Unit
+    containers  lines, tables, parquet, tars, pairs           -> Record
+    formats     rows, caption, ocr, obelics, text             -> Draft
+    example     images read, decoded, described               -> Example
+    run         shards, tables, receipts, the commit          -> dataset
+
+A new source format is one file with `drafts` and one line in `source.SOURCES`.
+"""
+
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.reasons import REASONS
+from shardkit.prepare.ingest.run import IngestResult, run
+from shardkit.prepare.ingest.source import SOURCES
+
+__all__ = ["REASONS", "SOURCES", "IngestConfig", "IngestResult", "run"]

@@ -1,0 +1,111 @@
+"""shardkit ingest: raw dumps to hashed shards with provenance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import (
+    dry_run_option,
+    json_option,
+    options,
+    overwrite_option,
+    parse_pairs,
+    print_result,
+    progress_bar,
+    quiet_option,
+    say,
+    workers_option,
+)
+from shardkit.errors import ConfigError
+from shardkit.media.limits import MediaLimits
+from shardkit.prepare.ingest import SOURCES, IngestConfig, IngestResult, run
+from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
+from shardkit.prepare.ingest.units import UNIT_BYTES
+
+EPILOG = """\b
+Formats:
+  rows (jsonl)       JSON lines or Parquet: {"text": "<image> ...", "images": [...]}
+  caption            CSV, TSV, JSON lines or Parquet of image paths and texts; tars; folders of STEM.jpg + STEM.txt
+  webdataset         caption, tars only
+  ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json
+  obelics            JSON lines or Parquet of interleaved documents
+  text               JSON lines or Parquet: {"text": "..."}
+
+\b
+Example:
+  shardkit ingest caption pairs.csv --images photos -o work/captions --licence CC-BY-4.0
+"""
+
+_FILE = click.Path(path_type=Path)
+_size = click.IntRange(min=1)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("format", metavar="FORMAT", type=click.Choice(list(SOURCES)))
+@click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1, required=True)
+@click.option("-o", "--out", "output", type=_FILE, help="The dataset to write.")
+@click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
+@click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
+              help="A shard closes when its payload reaches this.")  # fmt: skip
+@click.option("--unit-size", type=_size, default=UNIT_BYTES, show_default=True, metavar="BYTES",
+              help="Input of one unit of work; shards do not cross units.")  # fmt: skip
+@click.option("--source", metavar="NAME", help="Name of the source. [default: the name of the input folder]")
+@click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
+@click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")
+@click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance.")
+@click.option("--images", type=_FILE, multiple=True, metavar="DIR",
+              help="Where image paths lie; nothing else is opened. Repeatable. [default: the folder of each input]")  # fmt: skip
+@click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
+              help='JSON lines of {"url", "file"}: local files of addresses, which are never fetched. Repeatable.')  # fmt: skip
+@click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
+@click.option("--group-by", metavar="FIELD",
+              help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
+@click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
+              help="What a bad record does.")  # fmt: skip
+@click.option("--on-missing-image", type=click.Choice(MISSING_IMAGE),
+              help="What an image that cannot be used does. [default: drop-image for obelics, else drop-document]")  # fmt: skip
+@click.option("--on-missing-label", type=click.Choice(MISSING_LABEL), default="exclude", show_default=True,
+              help="What an image without text does (ocr).")  # fmt: skip
+@click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
+              help="Commit nothing where more records are bad; judged from 1,000 records on.")  # fmt: skip
+@click.option("--limit", type=_size, metavar="N", help="Read at most N records.")
+@click.option("--salvage", is_flag=True, help="Keep the whole records before the damage of a cut or broken input.")
+@click.option("--keep-metadata", is_flag=True, help="Store images with their EXIF, comments and other baggage.")
+@click.option("--max-pixels", type=_size, default=MediaLimits().max_pixels, show_default=True)
+@click.option("--max-image-bytes", type=_size, default=MediaLimits().max_bytes, show_default=True)
+@click.option("--max-aspect", type=_size, default=MediaLimits().max_aspect, show_default=True,
+              help="Longer side over shorter side.")  # fmt: skip
+@options(workers_option, overwrite_option, dry_run_option, json_option, quiet_option)
+def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
+    """Read raw dumps into one dataset: every record kept, or excluded with its reason."""
+    if given["output"] is None and not given["dry_run"]:
+        raise ConfigError("there is no output", hint="give -o DATASET, or --dry-run")
+    limits = MediaLimits(
+        max_pixels=given.pop("max_pixels"),
+        max_bytes=given.pop("max_image_bytes"),
+        max_aspect=given.pop("max_aspect"),
+    )
+    given["fields"] = parse_pairs(given["fields"], "--field")
+    config = IngestConfig(limits=limits, **given)
+    result = run(config, progress_bar(f"ingest {config.format}", quiet=quiet))
+    _print(result, as_json=as_json, quiet=quiet)
+
+
+def _print(result: IngestResult, *, as_json: bool, quiet: bool) -> None:
+    counts = result.tally.to_json()
+    note = "unchanged" if result.unchanged else f"{result.num_images} images, {result.num_bytes} bytes"
+    say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)
+    for reason, count in result.tally.excluded.most_common():
+        say(f"  excluded {count}: {reason}", quiet=quiet)
+    summary = {
+        "dataset": None if result.path is None else str(result.path),
+        "id": result.dataset,
+        "unchanged": result.unchanged,
+        "images": result.num_images,
+        "bytes": result.num_bytes,
+        **counts,
+    }
+    print_result(summary, as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

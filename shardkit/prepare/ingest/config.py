@@ -1,0 +1,89 @@
+"""What `shardkit ingest` is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardkit.media.decode import DECODER
+from shardkit.media.limits import MediaLimits
+from shardkit.prepare.ingest.units import UNIT_BYTES
+
+INGEST_VERSION = 1
+"""Part of every recipe: a change of what ingest makes of equal input gets a new number."""
+
+MISSING_IMAGE = ("drop-image", "drop-document", "fail")
+MISSING_LABEL = ("exclude", "keep")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestConfig:
+    """Paths, workers and the output say where; everything else is the recipe."""
+
+    format: str
+    """A key of SOURCES."""
+    paths: tuple[Path, ...]
+    output: Path | None
+    """None with dry_run."""
+    source: str | None = None
+    """Name of the source; None: the name of the input root."""
+    revision: str | None = None
+    retrieved_at: str | None = None
+    licence: str | None = None
+    images: tuple[Path, ...] = ()
+    url_maps: tuple[Path, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Name of the format -> column of the input."""
+    group_by: str | None = None
+    shards: str = "arrow"
+    shard_size: int = 256_000_000
+    """Payload bytes."""
+    unit_size: int = UNIT_BYTES
+    """Bytes."""
+    on_error: str = "exclude"
+    """exclude | fail"""
+    on_missing_image: str | None = None
+    """One of MISSING_IMAGE; None: what the format does."""
+    on_missing_label: str = "exclude"
+    """One of MISSING_LABEL."""
+    max_bad: float = 0.05
+    """Share of the records, judged at the end and from 1,000 records on."""
+    limit: int | None = None
+    """Records read at most, over all inputs."""
+    salvage: bool = False
+    keep_metadata: bool = False
+    limits: MediaLimits = field(default_factory=MediaLimits)
+    workers: int = 1
+    overwrite: bool = False
+    dry_run: bool = False
+
+    def recipe(self, *, source: str, on_missing_image: str) -> dict[str, Any]:
+        """The config as JSON values, with what was resolved.
+
+        What only decides whether a run commits (on_error, max_bad) is no part of it: asking again with another value
+        goes on from what was done.
+        """
+        return {
+            "version": INGEST_VERSION,
+            "format": self.format,
+            "source": source,
+            "revision": self.revision,
+            "retrieved_at": self.retrieved_at,
+            "licence": self.licence,
+            "fields": dict(sorted(self.fields.items())),
+            "group_by": self.group_by,
+            "shards": self.shards,
+            "shard_size": self.shard_size,
+            "unit_size": self.unit_size,
+            "on_missing_image": on_missing_image,
+            "on_missing_label": self.on_missing_label,
+            "limit": self.limit,
+            "salvage": self.salvage,
+            "keep_metadata": self.keep_metadata,
+            "max_pixels": self.limits.max_pixels,
+            "max_bytes": self.limits.max_bytes,
+            "max_aspect": self.limits.max_aspect,
+            "decoder": DECODER,
+        }

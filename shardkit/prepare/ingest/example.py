@@ -1,0 +1,255 @@
+"""Draft -> example: its images are read, decoded once and described; or the record is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from shardkit.errors import SourceError
+from shardkit.media.decode import DECODER
+from shardkit.media.limits import MediaLimits
+from shardkit.media.load import Media, load
+from shardkit.media.reasons import BadMedia
+from shardkit.prepare.ingest.draft import Draft, ImageRef
+from shardkit.prepare.ingest.layout import clipped
+from shardkit.prepare.ingest.metadata import encoded
+from shardkit.prepare.ingest.reader import Reader
+from shardkit.prepare.ingest.reasons import Bad, plain
+from shardkit.records import Example, Image, Relation, Segment, example_id
+
+_SMALL = 256 << 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """What the run decides for every record."""
+
+    source: str
+    revision: str | None
+    retrieved_at: str | None
+    licence: str | None
+    recipe: str
+    """Fingerprint of the ingest recipe."""
+    on_missing_image: str
+    keep_metadata: bool
+    limits: MediaLimits
+    group: Callable[[str, Mapping[str, Any]], str | None] | None
+    """The user's --group-by; None: the format's default."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A record that became an example, and its rows in the tables."""
+
+    example: Example
+    input: str
+    position: str
+    assets: tuple[dict[str, Any], ...]
+    provenance: tuple[dict[str, Any], ...]
+    changes: Counter[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Loaded:
+    media: Media
+    size: int
+    """Of the file as it came, in bytes."""
+    origin: str | None
+
+
+def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
+    """The example that `draft` becomes.
+
+    Raises:
+        Bad: the record is left out.
+        SourceError: an image is missing and the policy is to fail.
+    """
+    changes = Counter(draft.changes)
+    images: list[Image] = []
+    media: list[_Loaded] = []
+    places: dict[int, int] = {}
+    for number, ref in enumerate(draft.images):
+        one = _load(ref, draft, policy, reader, changes)
+        if one is None:
+            continue
+        image = _image(one.media, ref, changes)
+        same = next((k for k, known in enumerate(images) if _equal(known, image)), None)
+        if same is None:
+            same = len(images)
+            images.append(image)
+            media.append(one)
+        places[number] = same
+    segments, moved = _segments(draft.segments, places)
+    if not any(s.kind == "image" or (s.text or "").strip() for s in segments):
+        raise Bad("no_content", "neither text nor image is left" if draft.images else "the text is blank")
+    metadata = encoded(draft.metadata, changes, keep_private=policy.keep_metadata)
+    example = Example(
+        source=policy.source,
+        segments=segments,
+        images=tuple(images),
+        relations=_relations(draft.relations, places, moved),
+        metadata=metadata,
+        group=_group(draft, policy, images),
+    )
+    example = replace(example, example_id=example_id(example))
+    return Kept(
+        example=example,
+        input=draft.input,
+        position=draft.position,
+        assets=tuple(_asset(one) for one in media),
+        provenance=tuple(_provenance(example, number, one, draft, policy) for number, one in enumerate(media)),
+        changes=changes,
+    )
+
+
+def _load(ref: ImageRef, draft: Draft, policy: Policy, reader: Reader, changes: Counter[str]) -> _Loaded | None:
+    """The image, or None where its place is dropped."""
+    try:
+        data = reader.image(ref, draft.folder)
+        loader = _load_again if len(data) <= _SMALL else load
+        media = loader(data, limits=policy.limits, frame=ref.frame, keep_metadata=policy.keep_metadata)
+    except (Bad, BadMedia) as bad:
+        shown = plain(ref.path or ref.name or "image", 80)
+        detail = bad.detail if shown in bad.detail else f"{shown}: {bad.detail}"
+        if policy.on_missing_image == "fail":
+            raise SourceError(
+                f"an image is missing or unusable: {detail} ({bad.reason})",
+                where=f"{draft.input}:{draft.position}",
+                hint="leave such records out with --on-missing-image drop-document",
+            ) from None
+        if policy.on_missing_image == "drop-image":
+            changes["image_dropped"] += 1
+            changes[f"image_dropped:{bad.reason}"] += 1
+            return None
+        raise Bad(bad.reason, detail) from None
+    for name in media.removed:
+        changes[f"removed:{name}"] += 1
+    for name in media.changes:
+        changes[f"picture:{name}"] += 1
+    return _Loaded(media=media, size=len(data), origin=ref.origin)
+
+
+_load_again = lru_cache(maxsize=64)(load)
+"""Small pictures that pages repeat (logos, icons) are decoded once; at most 64 of 256 KiB are held."""
+
+
+def _image(media: Media, ref: ImageRef, changes: Counter[str]) -> Image:
+    if ref.stated_size is not None and ref.stated_size != (media.height, media.width):
+        _judge_size(ref.stated_size, media, changes)
+    layout = ref.layout
+    if layout is not None:
+        layout = clipped(layout, media.width, media.height, changes)
+    return Image(
+        data=media.stored,
+        asset_id=media.asset_id,
+        stored_xxh3=media.stored_xxh3,
+        pixel_id=media.pixel_id,
+        media_type=media.media_type,
+        width=media.width,
+        height=media.height,
+        frame=media.frame,
+        path=ref.name,
+        ocr_labels=ref.ocr_labels,
+        reading_order=ref.reading_order,
+        layout=layout,
+    )
+
+
+def _judge_size(stated: tuple[int, int], media: Media, changes: Counter[str]) -> None:
+    if stated == (media.width, media.height):
+        changes["image_size_swapped"] += 1
+        return
+    raise Bad(
+        "image_sizes_wrong",
+        f"image_sizes says {stated[0]} x {stated[1]} (height x width), the image has {media.height} x {media.width}",
+    )
+
+
+def _equal(one: Image, two: Image) -> bool:
+    """Whether one stored image can stand for both: names do not count."""
+    return (one.asset_id, one.frame, one.ocr_labels, one.reading_order, one.layout) == (
+        two.asset_id, two.frame, two.ocr_labels, two.reading_order, two.layout,
+    )  # fmt: skip
+
+
+def _segments(segments: tuple[Segment, ...], places: Mapping[int, int]) -> tuple[tuple[Segment, ...], dict[int, int]]:
+    """The segments with their stored images, and where each kept one stood before."""
+    kept: list[Segment] = []
+    moved: dict[int, int] = {}
+    for number, segment in enumerate(segments):
+        if segment.image is None:
+            moved[number] = len(kept)
+            kept.append(segment)
+        elif segment.image in places:
+            moved[number] = len(kept)
+            kept.append(replace(segment, image=places[segment.image]))
+    return tuple(kept), moved
+
+
+def _relations(
+    relations: tuple[Relation, ...], places: Mapping[int, int], moved: Mapping[int, int]
+) -> tuple[Relation, ...]:
+    kept = []
+    for relation in relations:
+        images = tuple(dict.fromkeys(places[k] for k in relation.images if k in places))
+        if images or not relation.images or relation.kind == "interleaved":
+            segments = tuple(moved[k] for k in relation.segments if k in moved)
+            kept.append(replace(relation, images=images, segments=segments))
+    return tuple(kept)
+
+
+def _group(draft: Draft, policy: Policy, images: list[Image]) -> str | None:
+    if policy.group is not None:
+        return policy.group(draft.input, draft.metadata)
+    if draft.group_by_asset:
+        return images[0].asset_id if images else None
+    return draft.group
+
+
+def _asset(loaded: _Loaded) -> dict[str, Any]:
+    media = loaded.media
+    return {
+        "asset_id": media.asset_id,
+        "frame": media.frame,
+        "size": loaded.size,
+        "stored_xxh3": media.stored_xxh3,
+        "pixel_id": media.pixel_id,
+        "phash": None,
+        "phash_fine": None,
+        "class": None,
+    }
+
+
+def _provenance(example: Example, number: int, loaded: _Loaded, draft: Draft, policy: Policy) -> dict[str, Any]:
+    media = loaded.media
+    relations = [relation for relation in example.relations if number in relation.images]
+    metadata = draft.metadata
+    licence = policy.licence or _text(metadata.get("licence")) or _text(metadata.get("license"))
+    return {
+        "asset_id": media.asset_id,
+        "frame": media.frame,
+        "example_id": example.example_id,
+        "source": policy.source,
+        "revision": policy.revision or _text(metadata.get("revision")),
+        "retrieved_at": policy.retrieved_at or _text(metadata.get("retrieved_at")),
+        "input": draft.input,
+        "position": draft.position,
+        "origin": loaded.origin,
+        "digest": f"sha256:{media.asset_id}",
+        "licence": licence,
+        "decoder": DECODER,
+        "preprocessing": ",".join((*(f"removed:{name}" for name in media.removed), *media.changes)) or "none",
+        "relation": relations[0].kind if relations else None,
+        "annotator": next((r.annotator for r in relations if r.annotator), None),
+        "group": example.group,
+        "derived_recipe": policy.recipe,
+        "tokenizer": None,
+        "processor": None,
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None

@@ -1,0 +1,37 @@
+"""Boxes and polygons of a page: inside the picture, or clipped to it, or dropped; each change counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shardkit.records import LayoutItem
+
+
+def clipped(items: Sequence[LayoutItem], width: int, height: int, changes: Counter[str]) -> tuple[LayoutItem, ...]:
+    """`items` with every polygon inside 0..width, 0..height.
+
+    A polygon that is partly outside is clipped; one that is outside or has no area is dropped, its text stays.
+    """
+    kept = []
+    for item in items:
+        if not item.polygon:
+            kept.append(item)
+            continue
+        points = _clip(item.polygon, width, height)
+        if points is None:
+            changes["box_dropped"] += 1
+            points = ()
+        elif points != item.polygon:
+            changes["box_clipped"] += 1
+        kept.append(replace(item, polygon=points))
+    return tuple(kept)
+
+
+def _clip(polygon: tuple[float, ...], width: int, height: int) -> tuple[float, ...] | None:
+    xs = [min(max(x, 0.0), float(width)) for x in polygon[0::2]]
+    ys = [min(max(y, 0.0), float(height)) for y in polygon[1::2]]
+    if max(xs) <= min(xs) or max(ys) <= min(ys):
+        return None
+    return tuple(value for point in zip(xs, ys, strict=True) for value in point)

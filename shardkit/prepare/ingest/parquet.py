@@ -1,0 +1,145 @@
+"""Parquet: rows in batches of bounded size, whatever the file's types and row groups are.
+
+plan    file -> slices of whole row groups, or of rows of a large one  (parent)
+chunks  slice -> record batches                                        (parent)
+records chunk -> rows and exclusions                                   (worker)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.record import Record, exclusion, refused
+from shardkit.prepare.ingest.roots import open_input
+from shardkit.prepare.ingest.streams import Opener
+from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
+from shardkit.records import Exclusion
+
+_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchChunk:
+    input: str
+    folder: str
+    first: int
+    """Number of the first row."""
+    batch: pa.RecordBatch | None
+    damage: str = ""
+
+
+def open_parquet(file: InputFile) -> pq.ParquetFile:
+    """The file, its borders checked first.
+
+    Raises:
+        SourceError: where it is cut or damaged.
+    """
+    with open_input(file.path, file.name) as handle:
+        head = handle.read(4)
+        handle.seek(max(0, file.size - 4))
+        tail = handle.read(4)
+    hint = "write or fetch the file again"
+    if file.size < 12 or head != _MAGIC or tail != _MAGIC:
+        what = "begins like one but its end is missing" if head == _MAGIC else "does not begin like one"
+        raise SourceError(
+            f"incomplete or no Parquet file: it has {file.size} bytes and {what}", where=file.name, hint=hint
+        )
+    try:
+        parquet = pq.ParquetFile(file.path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"the Parquet file of {file.size} bytes is damaged: {error}", where=file.name, hint=hint
+        ) from error
+    names = parquet.schema_arrow.names
+    if len(set(names)) != len(names):
+        raise SourceError("the Parquet file names a column twice", where=file.name, hint=hint)
+    return parquet
+
+
+def header_of(file: InputFile) -> tuple[str, ...]:
+    """Names of the columns."""
+    with open_parquet(file) as parquet:
+        return tuple(parquet.schema_arrow.names)
+
+
+def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Slice]:
+    """Slices of rows: whole row groups up to `config.unit_size` bytes, a larger group in equal stretches of rows."""
+    with open_parquet(file) as parquet:
+        groups = [parquet.metadata.row_group(k) for k in range(parquet.num_row_groups)]
+        sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+    start = rows = size = 0
+    for num_rows, num_bytes in sizes:
+        if rows and size + num_bytes > config.unit_size:
+            yield Slice(container="parquet", file=file, start=start, end=start + rows, size=size)
+            start, rows, size = start + rows, 0, 0
+        parts = min(max(1, num_rows), -(-num_bytes // config.unit_size)) or 1
+        for part in range(parts - 1):
+            stretch = num_rows * (part + 1) // parts - num_rows * part // parts
+            yield Slice(container="parquet", file=file, start=start, end=start + stretch, size=num_bytes // parts)
+            start += stretch
+        rows += num_rows - num_rows * (parts - 1) // parts
+        size += num_bytes // parts
+    yield Slice(container="parquet", file=file, start=start, end=start + rows, size=size)
+
+
+def chunks(piece: Slice, config: IngestConfig, _opener: Opener) -> Iterator[BatchChunk]:
+    """The rows of a slice in batches that fit in memory."""
+    folder = piece.file.name.rpartition("/")[0]
+    row = 0
+    with open_parquet(piece.file) as parquet:
+        for group in range(parquet.num_row_groups):
+            facts = parquet.metadata.row_group(group)
+            first, row = row, row + facts.num_rows
+            if row <= piece.start or first >= piece.end or not facts.num_rows:
+                continue
+            width = max(1, facts.total_byte_size // facts.num_rows)
+            at = first
+            try:
+                for batch in parquet.iter_batches(
+                    batch_size=max(1, min(CHUNK_RECORDS, CHUNK_BYTES // width)), row_groups=[group], use_threads=False
+                ):
+                    low, high = max(piece.start, at), min(piece.end, at + batch.num_rows)
+                    if low < high:
+                        part = batch.slice(low - at, high - low)
+                        yield BatchChunk(input=piece.file.name, folder=folder, first=low + 1, batch=part)
+                    at += batch.num_rows
+            except (pa.ArrowException, OSError) as error:
+                what = f"row group {group} is damaged behind row {at}: {error}"
+                if not config.salvage:
+                    raise refused(piece.file.name, what) from error
+                yield BatchChunk(input=piece.file.name, folder=folder, first=at + 1, batch=None, damage=what)
+                return
+
+
+def records(chunk: BatchChunk, _config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
+    """Rows and exclusions of a chunk in order."""
+    if chunk.batch is None:
+        yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
+        return
+    try:
+        rows: list[dict[str, Any] | UnicodeDecodeError] = chunk.batch.to_pylist()
+    except UnicodeDecodeError:
+        rows = [_row(chunk.batch, index) for index in range(chunk.batch.num_rows)]
+    for offset, row in enumerate(rows):
+        position = str(chunk.first + offset)
+        if isinstance(row, UnicodeDecodeError):
+            detail = f"byte {row.start} of a value, 0x{row.object[row.start]:02x}, is no UTF-8"
+            yield exclusion(chunk.input, position, "invalid_utf8", detail)
+        else:
+            yield Record(input=chunk.input, position=position, value=row, folder=chunk.folder)
+
+
+def _row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | UnicodeDecodeError:
+    try:
+        row: dict[str, Any] = batch.slice(index, 1).to_pylist()[0]
+    except UnicodeDecodeError as error:
+        return error
+    return row

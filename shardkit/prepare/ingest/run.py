@@ -1,0 +1,391 @@
+"""shardkit ingest: raw inputs to one committed dataset.
+
+    listing -> units -> chunks -> (workers: records -> drafts -> examples) -> unit shards and receipt -> manifest
+
+The parent process reads borders and writes; workers parse, read pictures and decode. Results come back in order, so the
+dataset does not depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import pyarrow as pa
+
+from shardkit.digest import fingerprint
+from shardkit.engine import Progress, map_ordered, silent
+from shardkit.errors import ConfigError, SourceError
+from shardkit.media.decode import DECODER
+from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
+from shardkit.prepare.ingest.example import Kept
+from shardkit.prepare.ingest.fields import check_fields
+from shardkit.prepare.ingest.group import group_key
+from shardkit.prepare.ingest.listing import Listing, list_inputs
+from shardkit.prepare.ingest.planning import chunks, units
+from shardkit.prepare.ingest.roots import FileRead, digest_input
+from shardkit.prepare.ingest.same import same_files, same_inputs
+from shardkit.prepare.ingest.source import SOURCES, Source
+from shardkit.prepare.ingest.streams import Opener
+from shardkit.prepare.ingest.units import Unit
+from shardkit.prepare.ingest.work import Done, Job, Task, work
+from shardkit.records import Exclusion, Tally
+from shardkit.store.dataset import Dataset
+from shardkit.store.merge import Sealed
+from shardkit.store.output import Output
+from shardkit.store.rows import payload
+from shardkit.store.schema import TABLES
+from shardkit.store.units import Receipt, UnitWriter
+
+_JUDGED_FROM = 1000
+"""Records: below it --max-bad is not judged, so that small sets commit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestResult:
+    path: Path | None
+    """None with --dry-run."""
+    dataset: str | None
+    """Its id."""
+    tally: Tally
+    num_images: int
+    num_bytes: int
+    """Payload: images, texts and metadata."""
+    unchanged: bool = False
+
+
+def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
+    """Ingest what `config` asks for, or find that it is there already.
+
+    Raises:
+        ConfigError, SourceError, OutputError: as errors.py has them.
+    """
+    source = _source(config)
+    listing = list_inputs(config, source.containers, source.labels)
+    name = config.source or os.path.basename(listing.roots.input_root) or "root"
+    recipe = config.recipe(source=name, on_missing_image=config.on_missing_image or source.on_missing_image)
+    url_maps = tuple(os.path.realpath(path) for path in config.url_maps)
+    ingest = _Ingest(
+        config=config,
+        source=source,
+        listing=listing,
+        job=Job(config=config, source=name, recipe=fingerprint(recipe), roots=listing.roots, url_maps=url_maps),
+        maps=tuple(digest_input(path, listing.roots.name(path)) for path in url_maps),
+        on_progress=on_progress,
+    )
+    if config.dry_run or config.output is None:
+        return ingest.rehearse()
+    with Output(
+        config.output,
+        stage="ingest",
+        recipe=recipe,
+        inputs=listing.names,
+        protected=_protected(config),
+        overwrite=config.overwrite,
+    ) as output:
+        if output.unchanged is not None:
+            if same_inputs(output.unchanged, listing):
+                return _unchanged(config.output, output.unchanged)
+            output.replace()
+        return ingest.write(output)
+
+
+def _source(config: IngestConfig) -> Source:
+    if config.format not in SOURCES:
+        raise ConfigError(f"there is no source format {config.format!r}", hint=f"use one of: {', '.join(SOURCES)}")
+    source = SOURCES[config.format]
+    check_fields(config, source.fields)
+    if config.group_by is not None:
+        group_key(config.group_by, source="")
+    policy = config.on_missing_image
+    if policy == "drop-image" and source.on_missing_image != "drop-image":
+        raise ConfigError(
+            f"a record of {config.format} cannot go without its image",
+            hint=f"use --on-missing-image {' or '.join(MISSING_IMAGE[1:])}",
+        )
+    return source
+
+
+def _protected(config: IngestConfig) -> list[Path]:
+    """What the output may not touch. It may lie below a folder of --images, but not hold one."""
+    output = Path(os.path.abspath(config.output or "")).resolve()
+    others = [path for path in (*config.images, *config.url_maps) if path.resolve().is_relative_to(output)]
+    return [*config.paths, *others]
+
+
+def _unchanged(path: Path, dataset: Dataset) -> IngestResult:
+    counts, totals = dataset.manifest.counts, Counter[str]()
+    for split in dataset.manifest.totals["by_split"].values():
+        totals.update(split)
+    tally = Tally(
+        read=counts["read"],
+        kept=counts["kept"],
+        excluded=Counter(counts["excluded_by_reason"]),
+        changes=Counter(counts["changes"]),
+    )
+    return IngestResult(
+        path=path,
+        dataset=dataset.id,
+        tally=tally,
+        num_images=totals["images"],
+        num_bytes=totals["bytes"],
+        unchanged=True,
+    )
+
+
+Accounts = dict[str, list[int]]
+"""Input -> [read, kept, excluded]."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Ingest:
+    config: IngestConfig
+    source: Source
+    listing: Listing
+    job: Job
+    maps: tuple[FileRead, ...]
+    on_progress: Progress
+    read: int = 0
+    excluded: int = 0
+    first_excluded: Exclusion | None = None
+    digests: dict[str, FileRead] = field(default_factory=dict)
+    planned: dict[int, Unit] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------ the work
+    def _done(self, output: Output | None) -> Iterator[Done]:
+        return map_ordered(partial(work, self.job), self._tasks(output), workers=self.config.workers)
+
+    def _tasks(self, output: Output | None) -> Iterator[Task]:
+        """Everything to do, unit by unit; units that a killed run finished are passed over."""
+        opener = Opener()
+        asked: set[str] = set()
+        for unit in units(self.listing, self.source, self.config, opener):
+            self.planned[unit.index] = unit
+            if output is not None and self._is_done(unit, output):
+                continue
+            for piece in unit.slices:
+                if piece.container != "files" and piece.file.name not in asked | self.digests.keys():
+                    asked.add(piece.file.name)
+                    yield Task(unit=unit.index, digest=piece.file)
+                for chunk in chunks(piece, self.source, self.config, opener):
+                    yield Task(unit=unit.index, container=piece.container, chunk=chunk)
+        opener.close()
+
+    def _is_done(self, unit: Unit, output: Output) -> bool:
+        """Whether a receipt holds for `unit`: the same borders, and every file that was read has the same bytes."""
+        name = _name(unit.index)
+        receipt = output.receipts.get(name)
+        if receipt is None:
+            return False
+        files = [FileRead(name=n, size=s, xxh3=x) for n, s, x in receipt.notes["files"]]
+        fresh = [file for file in files if self.digests.get(file.name) != file]
+        same_maps = receipt.notes["maps"] == [[m.name, m.size, m.xxh3] for m in self.maps]
+        if (
+            self.config.limit is None
+            and receipt.notes["unit"] == fingerprint(unit.key())
+            and same_maps
+            and same_files(fresh, self.listing.roots)
+        ):
+            containers = {piece.file.name for piece in unit.slices}
+            self.digests.update({file.name: file for file in files if file.name in containers})
+            self.read += receipt.tally["read"]
+            self.excluded += receipt.tally["excluded"]
+            return True
+        output.drop(name)
+        return False
+
+    def _take(self, done: Done, tally: Tally, accounts: Accounts) -> Iterator[Kept | Exclusion]:
+        """Count the results of a chunk; stops at --limit, and at the first exclusion with --on-error fail."""
+        for result in done.results:
+            if self.config.limit is not None and self.read >= self.config.limit:
+                return
+            self.read += 1
+            tally.read += 1
+            account = accounts.setdefault(result.input, [0, 0, 0])
+            account[0] += 1
+            if isinstance(result, Kept):
+                tally.kept += 1
+                account[1] += 1
+            else:
+                self._exclude(result)
+                tally.excluded[result.reason] += 1
+                account[2] += 1
+            yield result
+        tally.changes.update(done.changes)
+
+    def _exclude(self, exclusion: Exclusion) -> None:
+        self.excluded += 1
+        self.first_excluded = self.first_excluded or exclusion
+        if self.config.on_error == "fail":
+            raise SourceError(
+                f"{exclusion.detail} ({exclusion.reason})",
+                where=f"{exclusion.input}:{exclusion.position}",
+                hint="correct it, or leave such records out with --on-error exclude",
+            )
+
+    @property
+    def _full(self) -> bool:
+        return self.config.limit is not None and self.read >= self.config.limit
+
+    def _say(self, index: int) -> None:
+        before = sum(p.size for k, unit in self.planned.items() if k < index for p in unit.slices)
+        total = sum(file.size for _, file in self.listing.inputs)
+        self.on_progress(min(before, total), total, f"{self.read} read, {self.excluded} excluded")
+
+    # ------------------------------------------------------------------ without output
+    def rehearse(self) -> IngestResult:
+        """Everything but writing: the counts and sizes that the run would have."""
+        tally = Tally()
+        images = size = 0
+        accounts: Accounts = {}
+        for done in self._done(None):
+            for result in self._take(done, tally, accounts):
+                if isinstance(result, Kept):
+                    images += len(result.example.images)
+                    size += payload(result.example)
+            self._say(done.unit)
+            if self._full:
+                break
+        return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size)
+
+    # ------------------------------------------------------------------ with output
+    def write(self, output: Output) -> IngestResult:
+        """Write every unit that has no receipt, judge the whole, commit."""
+        for index, results in groupby(self._done(output), key=attrgetter("unit")):
+            writer = output.unit(index, _name(index), shards=self.config.shards, shard_size=self.config.shard_size)
+            with writer:
+                self._write_unit(self.planned[index], results, writer)
+            if self._full:
+                break
+        for name in set(output.receipts) - {_name(index) for index in self.planned}:
+            output.drop(name)
+        receipts = sorted(output.receipts.values(), key=attrgetter("index"))
+        tally = Tally()
+        for receipt in receipts:
+            tally.add(receipt.restored_tally())
+        self._judge(tally)
+        dataset = output.commit(
+            Sealed(
+                tally=tally,
+                tables={"inputs": [self._inputs(receipts, tally)]},
+                report={"inputs": self.listing.names, "ignored_files": self.listing.ignored},
+                format_versions={"ingest": INGEST_VERSION, "decoder": DECODER},
+            )
+        )
+        totals = Counter[str]()
+        for receipt in receipts:
+            for shard in receipt.shards:
+                totals.update(shard.counts)
+        return IngestResult(
+            path=self.config.output,
+            dataset=dataset.id,
+            tally=tally,
+            num_images=totals["images"],
+            num_bytes=totals["bytes"],
+        )
+
+    def _write_unit(self, unit: Unit, results: Iterator[Done], writer: UnitWriter) -> None:
+        accounts: Accounts = {}
+        files: dict[str, FileRead] = {}
+        containers = {piece.file.name: piece.file for piece in unit.slices if piece.container != "files"}
+        for done in results:
+            for result in self._take(done, writer.tally, accounts):
+                if isinstance(result, Kept):
+                    writer.add(
+                        result.example,
+                        input=result.input,
+                        position=result.position,
+                        assets=result.assets,
+                        provenance=result.provenance,
+                    )
+                else:
+                    writer.exclude(result)
+            for file in done.files:
+                if file.name in containers:
+                    self._note(file, containers[file.name].size)
+                else:
+                    files[file.name] = file
+            self._say(unit.index)
+            if self._full:
+                break
+        rows = [_input_row(file, accounts.get(name)) for name, file in sorted(files.items())]
+        writer.append("inputs", rows)
+        read = [*files.values(), *(self.digests[name] for name in sorted(containers) if name in self.digests)]
+        writer.finish(
+            notes={
+                "unit": fingerprint(unit.key()),
+                "files": [[file.name, file.size, file.xxh3] for file in read],
+                "maps": [[file.name, file.size, file.xxh3] for file in self.maps],
+                "inputs": {name: account for name, account in sorted(accounts.items()) if name in containers},
+            }
+        )
+
+    def _note(self, file: FileRead, size: int) -> None:
+        if file.size != size:
+            raise SourceError(
+                f"the input changed while it was read: it had {size} bytes, now {file.size}",
+                where=file.name,
+                hint="run the command again when nothing writes to the inputs",
+            )
+        self.digests[file.name] = file
+
+    def _inputs(self, receipts: list[Receipt], tally: Tally) -> pa.Table:
+        """Rows of tables/inputs for the inputs that hold records, and for address maps."""
+        accounts: Accounts = {}
+        for receipt in receipts:
+            for name, counts in receipt.notes["inputs"].items():
+                accounts[name] = [a + b for a, b in zip(accounts.get(name, [0, 0, 0]), counts, strict=True)]
+        for name, (read, kept, excluded) in accounts.items():
+            if read != kept + excluded:
+                raise SourceError(
+                    f"rows are lost: read {read}, kept {kept}, excluded {excluded}",
+                    where=name,
+                    hint="this is a fault of shardkit; please report it with the command line",
+                )
+        rows = [_input_row(file, accounts.get(name, [0, 0, 0])) for name, file in sorted(self.digests.items())]
+        rows += [_input_row(file, None) for file in self.maps]
+        return pa.Table.from_pylist(rows, schema=TABLES["inputs"])
+
+    def _judge(self, tally: Tally) -> None:
+        """Refuse to commit what is mostly not what the format says.
+
+        Raises:
+            SourceError: with the reasons counted.
+        """
+        excluded = sum(tally.excluded.values())
+        reasons = ", ".join(f"{reason} {count}" for reason, count in tally.excluded.most_common())
+        if tally.read >= _JUDGED_FROM and excluded > self.config.max_bad * tally.read:
+            raise SourceError(
+                f"{excluded} of {tally.read} records are bad, more than {self.config.max_bad:.0%} ({reasons}); nothing was committed",
+                where=self.job.source,
+                hint="look into the inputs, or allow a larger share with --max-bad SHARE",
+            )
+        if tally.read and not tally.kept and set(tally.excluded) == {"missing_field"}:
+            detail = self.first_excluded.detail if self.first_excluded else reasons
+            raise SourceError(
+                f"no record has what {self.config.format} needs: {detail}; nothing was committed",
+                where=self.job.source,
+                hint="name the column with --field NAME=COLUMN",
+            )
+
+
+def _name(index: int) -> str:
+    return f"{index:05d}"
+
+
+def _input_row(file: FileRead, account: list[int] | None) -> dict[str, object]:
+    read, kept, excluded = account or (None, None, None)
+    return {
+        "input": file.name,
+        "size": file.size,
+        "xxh3": file.xxh3,
+        "read": read,
+        "kept": kept,
+        "excluded": excluded,
+    }

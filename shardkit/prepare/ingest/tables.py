@@ -1,0 +1,280 @@
+"""CSV and TSV: strict, and every value a string.
+
+CSV quotes a field by `"` at its first character, and doubles it inside; elsewhere a quotation mark is an ordinary sign.
+TSV has no quoting at all. A record whose quotes do not close costs its own line only: the next line begins a record.
+
+    plan    file -> slices that begin at records               (parent)
+    chunks  slice -> up to 256 records each, with their number  (parent)
+    records chunk -> rows and exclusions                        (worker)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.lines import MAX_LINE, check_encoding
+from shardkit.prepare.ingest.reasons import plain
+from shardkit.prepare.ingest.record import Record, exclusion, refused
+from shardkit.prepare.ingest.streams import Damaged, Opener, Stream
+from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
+from shardkit.records import Exclusion
+
+_BOM = b"\xef\xbb\xbf"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    delimiter: bytes
+    quoted: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableChunk:
+    input: str
+    folder: str
+    first: int
+    """Number of the first record; the header is not counted."""
+    header: tuple[str, ...]
+    dialect: Dialect
+    raw: tuple[bytes, ...] = ()
+    """Records without their line end."""
+    damage: str = ""
+    changes: Counter[str] = field(default_factory=Counter)
+
+
+class _Frames:
+    """Cuts a stream into records.
+
+    Attributes:
+        position: byte at which the next record begins.
+        changes: byte order mark, CRLF ends and blank lines so far.
+    """
+
+    def __init__(self, stream: Stream, dialect: Dialect) -> None:
+        self.position = stream.position
+        self.changes: Counter[str] = Counter()
+        self._stream = stream
+        self.use(dialect)
+        self._held = bytearray()
+        self._ended = False
+
+    def use(self, dialect: Dialect) -> None:
+        self._record = _record_pattern(dialect)
+        self._quoted = dialect.quoted
+
+    def next(self) -> bytes | None:
+        """The next record that is no blank line, or None at the end."""
+        while (line := self._line(0)) is not None:
+            raw = bytes(self._held[:line])
+            if self._quoted and b'"' in raw and not self._record.fullmatch(raw.rstrip(b"\r")):
+                line, raw = self._across_lines(line, raw)
+            del self._held[: line + 1]
+            self.position += line + 1
+            if raw.endswith(b"\r"):
+                self.changes["crlf_line"] += 1
+                raw = raw[:-1]
+            if raw.strip():
+                return raw
+            self.changes["blank_line"] += 1
+        return None
+
+    def _line(self, start: int) -> int | None:
+        """Where the line that holds byte `start` of the buffer ends; None where there is no byte any more."""
+        searched = start
+        while (end := self._held.find(b"\n", searched)) < 0:
+            searched = len(self._held)
+            block = b"" if self._ended else self._stream.read(_BLOCK)
+            if not block:
+                self._ended = True
+                return len(self._held) if len(self._held) > start else None
+            self._held += block
+        return end
+
+    def _across_lines(self, line: int, raw: bytes) -> tuple[int, bytes]:
+        """The record that begins with an open quote, or its first line alone where it never closes well."""
+        end = line
+        while end < MAX_LINE and (following := self._line(end + 1)) is not None:
+            added = self._held.count(b'"', end, following)
+            end = following
+            if added % 2:
+                whole = bytes(self._held[:end])
+                return (end, whole) if self._record.fullmatch(whole.rstrip(b"\r")) else (line, raw)
+        return line, raw
+
+
+def _record_pattern(dialect: Dialect) -> re.Pattern[bytes]:
+    d = re.escape(dialect.delimiter)
+    one = rb'(?:"[^"]*(?:""[^"]*)*"|[^"\r\n' + d + rb"][^\r\n" + d + rb"]*|)"
+    return re.compile(one + rb"(?:" + d + one + rb")*")
+
+
+def _fields(raw: bytes, dialect: Dialect) -> list[bytes] | None:
+    """The fields of a record, or None where its quotes do not close."""
+    if not dialect.quoted or b'"' not in raw:
+        return raw.split(dialect.delimiter)
+    fields, at = [], 0
+    while True:
+        if raw.startswith(b'"', at):
+            end = at + 1
+            while (end := raw.find(b'"', end)) >= 0 and raw.startswith(b'"', end + 1):
+                end += 2
+            if end < 0 or (end + 1 < len(raw) and not raw.startswith(dialect.delimiter, end + 1)):
+                return None
+            fields.append(raw[at + 1 : end].replace(b'""', b'"'))
+            end += 1
+        else:
+            end = raw.find(dialect.delimiter, at)
+            end = len(raw) if end < 0 else end
+            fields.append(raw[at:end])
+        if end >= len(raw):
+            return fields
+        at = end + 1
+
+
+def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Dialect]:
+    """Frames behind the header, the header, the dialect."""
+    tab = Dialect(delimiter=b"\t", quoted=False)
+    is_tsv = file.name.lower().split(".")[-1] == "tsv" or ".tsv." in file.name.lower()
+    frames = _Frames(stream, tab if is_tsv else Dialect(delimiter=b",", quoted=True))
+    raw = frames.next()
+    if raw is None:
+        return frames, (), tab
+    if raw.startswith(_BOM):
+        raw = raw[len(_BOM) :]
+        frames.changes["byte_order_mark"] += 1
+    dialect = (
+        tab if is_tsv else Dialect(delimiter=next((d for d in (b",", b";", b"\t") if d in raw), b","), quoted=True)
+    )
+    frames.use(dialect)
+    names = _fields(raw, dialect)
+    try:
+        header = tuple(name.decode("utf-8").strip() for name in names or ())
+    except UnicodeDecodeError:
+        raise refused(file.name, "the header line is no UTF-8 text") from None
+    if not header or len(set(header)) != len(header):
+        raise SourceError(
+            f"the header line names a column twice, or its quotes do not close: {plain(raw.decode(), 80)}",
+            where=f"{file.name}:1",
+            hint="give each column a name of its own",
+        )
+    return frames, header, dialect
+
+
+def header_of(file: InputFile) -> tuple[str, ...]:
+    """The names of a table's columns; empty where the file has no line."""
+    stream = Stream(file)
+    try:
+        return _open(file, stream)[1]
+    except Damaged as damage:
+        raise refused(file.name, f"{damage.what} after {damage.place} bytes") from damage
+    finally:
+        stream.close()
+
+
+def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Slice]:
+    """Slices of at most `config.unit_size` bytes that begin at records."""
+    check_encoding(file)
+    if file.size <= config.unit_size:
+        yield Slice(container="table", file=file, end=-1, size=file.size)
+        return
+    start, first, number = 0, 1, 0
+    stream = Stream(file)
+    try:
+        frames, _, _ = _open(file, stream)
+        end = frames.position
+        while frames.next() is not None:
+            if frames.position - start > config.unit_size and end > start:
+                yield Slice(container="table", file=file, start=start, end=end, first=first, size=end - start)
+                start, first = end, number + 1
+            number += 1
+            end = frames.position
+    except Damaged as damage:
+        if not config.salvage:
+            raise refused(file.name, f"{damage.what} after {damage.place} bytes") from damage
+    finally:
+        stream.close()
+    yield Slice(container="table", file=file, start=start, end=-1, first=first, size=max(0, file.size - start))
+
+
+def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[TableChunk]:
+    """The records of a slice, a few hundred at a time."""
+    folder = piece.file.name.rpartition("/")[0]
+    number = piece.first
+    held: list[bytes] = []
+    size = 0
+    damage = ""
+    header: tuple[str, ...] = ()
+    dialect = Dialect(delimiter=b",", quoted=True)
+    changes: Counter[str] = Counter()
+
+    def chunk() -> TableChunk:
+        return TableChunk(
+            input=piece.file.name, folder=folder, first=number - len(held), header=header, dialect=dialect,
+            raw=tuple(held),
+        )  # fmt: skip
+
+    try:
+        stream = Stream(piece.file)
+        frames, header, dialect = _open(piece.file, stream)
+        if piece.start:
+            stream.close()
+            frames = _Frames(opener.at(piece.file, piece.start), dialect)
+        while piece.end < 0 or frames.position < piece.end:
+            raw = frames.next()
+            if raw is None:
+                break
+            held.append(raw)
+            number += 1
+            size += len(raw)
+            if len(held) >= CHUNK_RECORDS or size >= CHUNK_BYTES:
+                yield chunk()
+                held, size = [], 0
+        changes = frames.changes
+    except Damaged as broken:
+        damage = f"{broken.what} after {broken.place} bytes"
+        if not config.salvage:
+            raise refused(piece.file.name, damage) from broken
+    if held:
+        yield chunk()
+    if damage or changes:
+        yield TableChunk(
+            input=piece.file.name, folder=folder, first=number, header=header, dialect=dialect, damage=damage,
+            changes=changes,
+        )  # fmt: skip
+
+
+def records(chunk: TableChunk, _config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
+    """Rows and exclusions of a chunk in order; a Counter stands for changes that belong to no row."""
+    if chunk.changes:
+        yield chunk.changes
+    if chunk.damage:
+        yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
+    for offset, raw in enumerate(chunk.raw):
+        position = str(chunk.first + offset)
+        fields = _fields(raw, chunk.dialect)
+        if fields is None:
+            near = plain(raw.decode("utf-8", "replace"))
+            yield exclusion(chunk.input, position, "bad_quoting", f"a quotation mark does not close, in: {near}")
+            continue
+        if len(fields) != len(chunk.header):
+            detail = f"{len(fields)} fields, the header has {len(chunk.header)}"
+            yield exclusion(chunk.input, position, "field_count", detail)
+            continue
+        try:
+            values = [value.decode("utf-8") for value in fields]
+        except UnicodeDecodeError as error:
+            detail = f"byte {error.start} of a field, 0x{error.object[error.start]:02x}, is no UTF-8"
+            yield exclusion(chunk.input, position, "invalid_utf8", detail)
+            continue
+        yield Record(
+            input=chunk.input,
+            position=position,
+            value=dict(zip(chunk.header, values, strict=True)),
+            folder=chunk.folder,
+        )

@@ -1,0 +1,215 @@
+"""Tar archives of samples: members that share a key, plain or compressed, in whatever order they stand.
+
+The key is the name up to the last dot of its base name. Samples come in the order of their images, so that reading goes
+forwards; the order of other members does not matter.
+
+    plan    file -> slices of whole samples           (parent)
+    chunks  slice -> samples, with places or bytes     (parent)
+    records chunk -> samples with their bytes          (worker)
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.record import Record, exclusion, refused
+from shardkit.prepare.ingest.streams import Damaged, Opener, Stream
+from shardkit.prepare.ingest.tar_walk import BLOCK, Member, walk
+from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
+from shardkit.records import Exclusion
+
+IMAGE_SUFFIXES = frozenset({"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jfif"})
+TEXT_SUFFIXES = frozenset({"txt", "json", "caption", "text"})
+_SMALL = 64 << 10
+"""Bytes: members of a compressed archive that are kept at the walk, so that captions need no second pass."""
+_BAGGAGE = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    key: str
+    members: tuple[Member, ...]
+    reason: str = ""
+    """Why it cannot be used at all."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """What a walk over an archive found."""
+
+    samples: tuple[Sample, ...]
+    changes: Counter[str]
+    damage: str = ""
+    """With --salvage: what ended the walk early."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleChunk:
+    input: str
+    folder: str
+    samples: tuple[Sample, ...] = ()
+    path: str = ""
+    """Where the worker reads the members; empty where they carry their bytes."""
+    damage: str = ""
+    changes: Counter[str] = field(default_factory=Counter)
+
+
+def suffix(name: str) -> str:
+    """The extension in lower case, without its dot."""
+    return os.path.splitext(name)[1][1:].lower()
+
+
+def index(file: InputFile, config: IngestConfig) -> Index:
+    """The samples of an archive.
+
+    Raises:
+        SourceError: where the archive is damaged, unless --salvage was given.
+    """
+    stream = Stream(file)
+    keys: dict[str, list[Member]] = {}
+    changes: Counter[str] = Counter()
+    damage = ""
+    size = file.size if stream.compression is None else None
+    try:
+        for member in walk(stream, size=size, keep=0 if size is not None else _SMALL):
+            base = member.name.rpartition("/")[2]
+            if base.startswith("._") or base in _BAGGAGE or member.name.startswith("__MACOSX/"):
+                changes["system_member_skipped"] += 1
+                continue
+            keys.setdefault(os.path.splitext(member.name)[0], []).append(member)
+    except Damaged as broken:
+        damage = f"damaged at byte {broken.place}: {broken.what}"
+        if not config.salvage:
+            raise refused(file.name, damage) from broken
+    finally:
+        stream.close()
+    samples = [_sample(key, members, file) for key, members in keys.items()]
+    samples.sort(key=_place)
+    return Index(samples=tuple(samples), changes=changes, damage=damage)
+
+
+def _place(sample: Sample) -> int:
+    images = [member.offset for member in sample.members if suffix(member.name) in IMAGE_SUFFIXES]
+    return min(images or [member.offset for member in sample.members])
+
+
+def _sample(key: str, members: list[Member], file: InputFile) -> Sample:
+    for member in members:
+        if member.unsafe:
+            detail = f"member {member.name} of {file.name} is {member.unsafe}"
+            return Sample(key=key, members=tuple(members), reason="unsafe_member", detail=detail)
+    names = Counter(member.name for member in members)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
+        detail = f"{file.name} has two members named {twice}"
+        return Sample(key=key, members=tuple(members), reason="duplicate_member", detail=detail)
+    used = [member for member in members if suffix(member.name) in IMAGE_SUFFIXES | TEXT_SUFFIXES]
+    return Sample(key=key, members=tuple(used or members[:1]))
+
+
+def _bytes(sample: Sample) -> int:
+    return sum(member.size + BLOCK for member in sample.members)
+
+
+def plan(file: InputFile, config: IngestConfig, opener: Opener) -> Iterator[Slice]:
+    """Slices of at most `config.unit_size` bytes of whole samples; `start` and `end` count samples."""
+    samples = opener.remember(file.name, lambda: index(file, config)).samples
+    start = size = 0
+    for number, sample in enumerate(samples):
+        if number > start and size + _bytes(sample) > config.unit_size:
+            yield Slice(container="tar", file=file, start=start, end=number, size=size)
+            start, size = number, 0
+        size += _bytes(sample)
+    yield Slice(container="tar", file=file, start=start, end=len(samples), size=size)
+
+
+def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[SampleChunk]:
+    """The samples of a slice; those of a compressed archive with their bytes."""
+    found = opener.remember(piece.file.name, lambda: index(piece.file, config))
+    folder = piece.file.name.rpartition("/")[0]
+    if piece.start == 0 and found.changes:
+        yield SampleChunk(input=piece.file.name, folder=folder, changes=found.changes)
+    stream = opener.at(piece.file, 0) if _compressed(piece.file) else None
+    held: list[Sample] = []
+    size = 0
+    for sample in found.samples[piece.start : piece.end]:
+        held.append(sample if stream is None else _loaded(sample, piece.file, opener, config))
+        size += _bytes(sample)
+        if len(held) >= CHUNK_RECORDS or size >= CHUNK_BYTES:
+            yield SampleChunk(
+                input=piece.file.name, folder=folder, samples=tuple(held), path="" if stream else piece.file.path
+            )
+            held, size = [], 0
+    if held:
+        yield SampleChunk(
+            input=piece.file.name, folder=folder, samples=tuple(held), path="" if stream else piece.file.path
+        )
+    if found.damage and piece.end == len(found.samples):
+        yield SampleChunk(input=piece.file.name, folder=folder, damage=found.damage)
+
+
+def _compressed(file: InputFile) -> bool:
+    stream = Stream(file)
+    stream.close()
+    return stream.compression is not None
+
+
+def _loaded(sample: Sample, file: InputFile, opener: Opener, config: IngestConfig) -> Sample:
+    """`sample` with the bytes of its members, read forwards."""
+    if sample.reason:
+        return sample
+    members = []
+    for member in sorted(sample.members, key=lambda one: one.offset):
+        data = member.data
+        if data is None and member.size <= config.limits.max_bytes:
+            stream = opener.at(file, member.offset)
+            data = b""
+            while len(data) < member.size:
+                data += stream.read(member.size - len(data))
+        members.append(replace(member, data=data))
+    return replace(sample, members=tuple(members))
+
+
+def records(chunk: SampleChunk, config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
+    """Samples with the bytes of their members, and exclusions, in order."""
+    max_bytes = config.limits.max_bytes
+    if chunk.changes:
+        yield chunk.changes
+    if chunk.damage:
+        yield exclusion(chunk.input, "end", "damaged_input", f"{chunk.input} is {chunk.damage}")
+    descriptor = os.open(chunk.path, os.O_RDONLY | os.O_CLOEXEC) if chunk.path else -1
+    try:
+        for sample in chunk.samples:
+            if sample.reason:
+                yield exclusion(chunk.input, sample.key, sample.reason, sample.detail)
+                continue
+            too_large = next((member for member in sample.members if member.size > max_bytes), None)
+            if too_large is not None:
+                detail = f"member {too_large.name} has {too_large.size} bytes, the limit is {max_bytes}"
+                yield exclusion(chunk.input, sample.key, "too_many_bytes", detail)
+                continue
+            members = [
+                member if member.data is not None else replace(member, data=_read(descriptor, member, chunk.input))
+                for member in sample.members
+            ]
+            yield Record(input=chunk.input, position=sample.key, value=members, folder=chunk.folder)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _read(descriptor: int, member: Member, name: str) -> bytes:
+    data = os.pread(descriptor, member.size, member.offset)
+    if len(data) != member.size:
+        raise SourceError(
+            f"the archive changed while it was read: member {member.name} is not whole any more",
+            where=name,
+            hint="run the command again when nothing writes to the inputs",
+        )
+    return data

@@ -1,0 +1,70 @@
+"""What is read, cut into units of work whose borders depend on the inputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+UNIT_BYTES = 256_000_000
+UNIT_FILES = 10_000
+CHUNK_RECORDS = 256
+CHUNK_BYTES = 4_000_000
+"""A chunk is what one worker process takes at a time: it closes at either bound."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    name: str
+    """Relative to the input root, with `/`."""
+    path: str
+    """Resolved; never recorded."""
+    size: int
+    """In bytes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """A stretch of one input, or for folders of a list of files."""
+
+    container: str
+    """How its records are kept: a key of CONTAINERS."""
+    file: InputFile
+    start: int = 0
+    end: int = 0
+    """Bytes, rows or samples from `start` to `end`, as the container counts."""
+    first: int = 1
+    """Position of the first record, for containers that number them."""
+    size: int = 0
+    """In bytes, what the unit's bound counts."""
+    files: tuple[InputFile, ...] = ()
+    """For folders: the files of this slice, complete stems only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    index: int
+    slices: tuple[Slice, ...]
+
+    def key(self) -> list[object]:
+        """What the unit is, for its receipt: names and borders."""
+        return [
+            [s.container, s.file.name, s.start, s.end, s.first, [(f.name, f.size) for f in s.files]]
+            for s in self.slices
+        ]
+
+
+def gather(slices: Iterable[Slice], *, max_bytes: int, max_files: int = UNIT_FILES) -> Iterator[Unit]:
+    """Units of whole slices in their order: each as full as the bounds allow."""
+    held: list[Slice] = []
+    num_bytes = num_files = index = 0
+    for piece in slices:
+        files = len(piece.files) or 1
+        if held and (num_bytes + piece.size > max_bytes or num_files + files > max_files):
+            yield Unit(index=index, slices=tuple(held))
+            index += 1
+            held, num_bytes, num_files = [], 0, 0
+        held.append(piece)
+        num_bytes += piece.size
+        num_files += files
+    if held:
+        yield Unit(index=index, slices=tuple(held))

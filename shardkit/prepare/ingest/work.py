@@ -1,0 +1,105 @@
+"""What a worker process does with a chunk: records, drafts, examples, in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.example import Kept, Policy, finish
+from shardkit.prepare.ingest.group import group_key
+from shardkit.prepare.ingest.pairs import PairChunk
+from shardkit.prepare.ingest.planning import CONTAINERS, Chunk
+from shardkit.prepare.ingest.reader import Reader
+from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.record import Record, exclusion
+from shardkit.prepare.ingest.roots import FileRead, Roots, digest_input
+from shardkit.prepare.ingest.source import SOURCES
+from shardkit.prepare.ingest.units import InputFile
+from shardkit.records import Exclusion
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What every worker knows."""
+
+    config: IngestConfig
+    source: str
+    recipe: str
+    """Fingerprint of the recipe."""
+    roots: Roots
+    url_maps: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A chunk to make examples of, or an input to take the digest of."""
+
+    unit: int
+    container: str = ""
+    chunk: Chunk | None = None
+    digest: InputFile | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    unit: int
+    results: tuple[Kept | Exclusion, ...] = ()
+    changes: Counter[str] = field(default_factory=Counter)
+    files: tuple[FileRead, ...] = ()
+
+
+def work(job: Job, task: Task) -> Done:
+    """The examples and exclusions of a chunk."""
+    if task.digest is not None:
+        return Done(unit=task.unit, files=(digest_input(task.digest.path, task.digest.name),))
+    assert task.chunk is not None
+    changes: Counter[str] = Counter()
+    reader = Reader(job.roots, job.url_maps, job.config.limits.max_bytes)
+    policy = _policy(job)
+    results: list[Kept | Exclusion] = []
+    for record in CONTAINERS[task.container].records(task.chunk, job.config):
+        if isinstance(record, Counter):
+            changes.update(record)
+        elif isinstance(record, Exclusion):
+            results.append(record)
+        else:
+            results.extend(_examples(record, job, policy, reader))
+    if isinstance(task.chunk, PairChunk):
+        for pair in task.chunk.pairs:
+            for name in pair.files:
+                reader.unread(name)
+    for result in results:
+        if isinstance(result, Kept):
+            changes.update(result.changes)
+    return Done(unit=task.unit, results=tuple(results), changes=changes, files=tuple(reader.files.values()))
+
+
+def _policy(job: Job) -> Policy:
+    config = job.config
+    return Policy(
+        source=job.source,
+        revision=config.revision,
+        retrieved_at=config.retrieved_at,
+        licence=config.licence,
+        recipe=job.recipe,
+        on_missing_image=config.on_missing_image or SOURCES[config.format].on_missing_image,
+        keep_metadata=config.keep_metadata,
+        limits=config.limits,
+        group=None if config.group_by is None else group_key(config.group_by, source=job.source),
+    )
+
+
+def _examples(record: Record, job: Job, policy: Policy, reader: Reader) -> Iterator[Kept | Exclusion]:
+    """What becomes of one record: an example or exclusion, or one for each of its pages."""
+    try:
+        drafts = list(SOURCES[job.config.format].drafts(record, job.config, reader))
+    except Bad as bad:
+        yield exclusion(record.input, record.position, bad.reason, bad.detail)
+        return
+    for draft in drafts:
+        try:
+            yield finish(draft, policy, reader)
+        except Bad as bad:
+            yield exclusion(draft.input, draft.position, bad.reason, bad.detail)
