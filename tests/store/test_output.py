@@ -192,7 +192,7 @@ class Disk:
 @pytest.mark.parametrize("forever", [False, True])
 @pytest.mark.parametrize(
     ("code", "step"),
-    [(errno.ENOSPC, 11), (errno.EIO, 13), pytest.param(errno.EDQUOT, 1, marks=pytest.mark.full)],
+    [(errno.ENOSPC, 37), (errno.EIO, 41), pytest.param(errno.EDQUOT, 1, marks=pytest.mark.full)],
 )
 def test_whatever_call_fails_there_is_no_half_dataset(tmp_path: Path, monkeypatch, code: int, step: int, forever: bool):
     whole = write_dataset(tmp_path / "whole", UNITS[:2])

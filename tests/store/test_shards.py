@@ -101,7 +101,7 @@ def test_every_changed_byte_is_found_before_a_row_comes_out_altered(tmp_path: Pa
     written = write(path, examples, fmt)
     for file in [path] if fmt == "arrow" else [path, index_path(path)]:
         clean = file.read_bytes()
-        for offset in range(0, len(clean), 7):
+        for offset in range(0, len(clean), 23):
             damaged = bytearray(clean)
             damaged[offset] ^= 0xFF
             file.write_bytes(damaged)
