@@ -7,12 +7,12 @@
     example     images read, decoded, described               -> Example
     run         shards, tables, receipts, the commit          -> dataset
 
-A new source format is one file with `drafts` and one line in `source.SOURCES`.
+A new source format is one file with `drafts` and one line in `formats.SOURCES`.
 """
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.reasons import REASONS
 from shardkit.prepare.ingest.run import IngestResult, run
-from shardkit.prepare.ingest.source import SOURCES
 
 __all__ = ["REASONS", "SOURCES", "IngestConfig", "IngestResult", "run"]

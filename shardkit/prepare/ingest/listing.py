@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.pairs import part
+from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from shardkit.prepare.ingest import lines, pairs, parquet, tables, tars
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.fields import check_columns
-from shardkit.prepare.ingest.lines import LineChunk
+from shardkit.prepare.ingest.containers import lines, pairs, parquet, tables, tars
+from shardkit.prepare.ingest.containers.lines import LineChunk
+from shardkit.prepare.ingest.containers.pairs import PairChunk
+from shardkit.prepare.ingest.containers.parquet import BatchChunk
+from shardkit.prepare.ingest.containers.streams import Opener
+from shardkit.prepare.ingest.containers.tables import TableChunk
+from shardkit.prepare.ingest.containers.tars import SampleChunk
+from shardkit.prepare.ingest.formats import Source
+from shardkit.prepare.ingest.formats.fields import check_columns
 from shardkit.prepare.ingest.listing import Listing
-from shardkit.prepare.ingest.pairs import PairChunk
-from shardkit.prepare.ingest.parquet import BatchChunk
-from shardkit.prepare.ingest.source import Source
-from shardkit.prepare.ingest.streams import Opener
-from shardkit.prepare.ingest.tables import TableChunk
-from shardkit.prepare.ingest.tars import SampleChunk
 from shardkit.prepare.ingest.units import Slice, Unit, gather
 
 Chunk = LineChunk | TableChunk | BatchChunk | SampleChunk | PairChunk

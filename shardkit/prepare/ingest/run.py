@@ -24,15 +24,15 @@ from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.media.decode import DECODER
 from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
+from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.example import Kept
-from shardkit.prepare.ingest.fields import check_fields
+from shardkit.prepare.ingest.formats import SOURCES, Source
+from shardkit.prepare.ingest.formats.fields import check_fields
 from shardkit.prepare.ingest.group import group_key
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.planning import chunks, units
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
-from shardkit.prepare.ingest.source import SOURCES, Source
-from shardkit.prepare.ingest.streams import Opener
 from shardkit.prepare.ingest.units import Unit
 from shardkit.prepare.ingest.work import Done, Job, Task, work
 from shardkit.records import Exclusion, Tally

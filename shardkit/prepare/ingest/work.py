@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.pairs import PairChunk
 from shardkit.prepare.ingest.example import Kept, Policy, finish
+from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.group import group_key
-from shardkit.prepare.ingest.pairs import PairChunk
 from shardkit.prepare.ingest.planning import CONTAINERS, Chunk
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record, exclusion
 from shardkit.prepare.ingest.roots import FileRead, Roots, digest_input
-from shardkit.prepare.ingest.source import SOURCES
 from shardkit.prepare.ingest.units import InputFile
 from shardkit.records import Exclusion
 

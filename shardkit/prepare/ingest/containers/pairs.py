@@ -15,9 +15,9 @@ from itertools import groupby
 from operator import itemgetter
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
-from shardkit.prepare.ingest.tars import IMAGE_SUFFIXES
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft, ImageRef
-from shardkit.prepare.ingest.fields import text_field
-from shardkit.prepare.ingest.image_value import image_ref
+from shardkit.prepare.ingest.formats.fields import text_field
+from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shardkit.prepare.ingest.streams import Damaged, Stream
+from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 
 BLOCK = 512
 MAX_EXTENDED = 1 << 20

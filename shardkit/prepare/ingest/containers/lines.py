@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
+from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record, exclusion, refused
-from shardkit.prepare.ingest.streams import Damaged, Opener, Stream
-from shardkit.prepare.ingest.strict_json import parse
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardkit.prepare.ingest.containers.strict_json import parse
+from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.reasons import Bad, plain
-from shardkit.prepare.ingest.strict_json import parse
-from shardkit.prepare.ingest.text_file import decoded
 from shardkit.records import LayoutItem
 
 TEXT_LABELS = (".gt.txt", ".txt")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft
-from shardkit.prepare.ingest.fields import text_field
+from shardkit.prepare.ingest.formats.fields import text_field
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record

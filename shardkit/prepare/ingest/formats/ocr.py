@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.ocr_label import LABELS, Label, read_label
-from shardkit.prepare.ingest.pairs import Pair
+from shardkit.prepare.ingest.formats.ocr_label import LABELS, Label, read_label
+from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
-from shardkit.prepare.ingest.tiff_pages import tiff_pages
 from shardkit.records import Relation, Segment
 
 CONTAINERS = ("files",)

@@ -15,17 +15,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.pairs import Pair
+from shardkit.prepare.ingest.containers.strict_json import parse
+from shardkit.prepare.ingest.containers.tar_walk import Member
+from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.fields import column, found, text_field
-from shardkit.prepare.ingest.image_value import image_ref
-from shardkit.prepare.ingest.pairs import Pair
+from shardkit.prepare.ingest.formats.fields import column, found, text_field
+from shardkit.prepare.ingest.formats.image_value import image_ref
+from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
-from shardkit.prepare.ingest.strict_json import parse
-from shardkit.prepare.ingest.tar_walk import Member
-from shardkit.prepare.ingest.tars import IMAGE_SUFFIXES, suffix
-from shardkit.prepare.ingest.text_file import decoded
 from shardkit.records import Relation, Segment
 
 CONTAINERS = ("tar", "table", "jsonl", "parquet", "files")

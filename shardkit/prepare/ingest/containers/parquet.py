@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.record import Record, exclusion, refused
 from shardkit.prepare.ingest.roots import open_input
-from shardkit.prepare.ingest.streams import Opener
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
 

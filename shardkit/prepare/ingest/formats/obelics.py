@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft, ImageRef
-from shardkit.prepare.ingest.fields import found
-from shardkit.prepare.ingest.image_value import image_ref
+from shardkit.prepare.ingest.formats.fields import found
+from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
-from shardkit.prepare.ingest.strict_json import parse
 from shardkit.records import Relation, Segment
 
 CONTAINERS = ("jsonl", "parquet")

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.lines import MAX_LINE, check_encoding
+from shardkit.prepare.ingest.containers.lines import MAX_LINE, check_encoding
+from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.record import Record, exclusion, refused
-from shardkit.prepare.ingest.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
 

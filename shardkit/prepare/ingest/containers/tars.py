@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
+from shardkit.prepare.ingest.containers.tar_walk import BLOCK, Member, walk
 from shardkit.prepare.ingest.record import Record, exclusion, refused
-from shardkit.prepare.ingest.streams import Damaged, Opener, Stream
-from shardkit.prepare.ingest.tar_walk import BLOCK, Member, walk
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
 
