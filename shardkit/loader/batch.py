@@ -1,0 +1,293 @@
+"""The host side of a batch: two flat buffers, int32 words and uint8 pixels. Nothing is padded, masked or widened.
+
+    words   header | sequence starts | windows | pack starts | image table | denominators | ids | objectives
+    pixels  the images back to back, rows of RGB, each at a multiple of 16 bytes
+
+S sequences, P packs, M images, T tokens, K objectives:
+
+    part              words            what it holds
+    header            16               see _HEADER
+    sequence starts   S + 1            first token of each sequence; the last entry is T
+    windows           S                which of its example's sequences each one is
+    pack starts       P + 1            first sequence of each pack; the last entry is S
+    image table       M x 8            byte offset (low, high word), height, width, first slot, slots, sequence, image
+    denominators      K x 2            targets of the whole global batch by objective (low, high word)
+    ids               T
+    objectives        ceil(T / 4)      a byte a token, four to a word
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from shardkit.sequence.objectives import OBJECTIVES
+from shardkit.sequence.plan import Cursor
+from shardkit.sequence.sequence import Sequence as TokenSequence
+
+if TYPE_CHECKING:
+    from shardkit.loader.device import Batch
+
+VERSION = 1
+"""Of the layout above and of what the device makes of it; bound in states."""
+
+IMAGE_WORDS = 8
+ALIGN = 16
+NUM_OBJECTIVES = len(OBJECTIVES)
+_HEADER = ("version", "tokens", "sequences", "packs", "images", "longest", "patch", "merge")
+_HEADER_WORDS = 16
+
+Words = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImagePlace:
+    offset: int
+    """First byte in the pixels."""
+    height: int
+    width: int
+    slots: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.height * self.width * 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """Everything about a batch that decides the shape of a tensor, known on the host."""
+
+    num_tokens: int
+    num_sequences: int
+    num_packs: int
+    longest: int
+    """Tokens of the longest sequence."""
+    patch: int
+    """Pixels along the side of a patch, and ..."""
+    merge: int
+    """... patches along the side of a slot."""
+    images: tuple[ImagePlace, ...]
+
+    @classmethod
+    def of(cls, meta: Tensor) -> Sizes:
+        """Read from the words of a batch; on a device this waits for it."""
+        words: Words = meta.cpu().numpy()
+        header = dict(zip(_HEADER, words[: len(_HEADER)].tolist(), strict=True))
+        if header["version"] != VERSION:
+            raise ValueError(f"a batch of layout version {header['version']}, this shardkit reads {VERSION}")
+        sizes = cls(
+            num_tokens=header["tokens"],
+            num_sequences=header["sequences"],
+            num_packs=header["packs"],
+            longest=header["longest"],
+            patch=header["patch"],
+            merge=header["merge"],
+            images=(),
+        )
+        table = words[sizes.parts(header["images"])["images"]].reshape(-1, IMAGE_WORDS).astype(np.int64)
+        offsets = (table[:, 0] & 0xFFFFFFFF) | (table[:, 1] << 32)
+        return replace(
+            sizes,
+            images=tuple(
+                ImagePlace(offset=offset, height=height, width=width, slots=slots)
+                for offset, (height, width, _, slots) in zip(offsets.tolist(), table[:, 2:6].tolist(), strict=True)
+            ),
+        )
+
+    def parts(self, num_images: int | None = None) -> dict[str, slice]:
+        """Where each part of the words lies."""
+        images = len(self.images) if num_images is None else num_images
+        lengths = {
+            "header": _HEADER_WORDS,
+            "sequence_starts": self.num_sequences + 1,
+            "windows": self.num_sequences,
+            "pack_starts": self.num_packs + 1,
+            "images": images * IMAGE_WORDS,
+            "denominators": NUM_OBJECTIVES * 2,
+            "ids": self.num_tokens,
+            "objectives": -(-self.num_tokens // 4),
+        }
+        parts, start = {}, 0
+        for name, length in lengths.items():
+            parts[name] = slice(start, start + length)
+            start += length
+        return parts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quarantined:
+    """An image that could not be read; its sequence is in the batch, but none of its tokens is a target."""
+
+    example_id: str
+    shard: int
+    """Index of the sequence shard, and ..."""
+    row: int
+    """... row there."""
+    image: int
+    """Index into the example's images."""
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchInfo:
+    """What the host knows of a batch and no device needs."""
+
+    batch_id: str
+    """<plan digest>/<epoch>/<step>/<rank>of<world>."""
+    epoch: int
+    step: int
+    example_ids: tuple[str, ...]
+    """Of each sequence."""
+    sources: tuple[str, ...]
+    """Of each sequence."""
+    rows: tuple[tuple[int, int], ...]
+    """(sequence shard, row) of each sequence."""
+    quarantined: tuple[Quarantined, ...]
+    after: Cursor
+    """The place behind this batch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostBatch:
+    """A batch as it crosses from a worker process, or the bus."""
+
+    meta: Tensor
+    """int32 words; see the top of this file."""
+    pixels: Tensor
+    """uint8 bytes."""
+    info: BatchInfo
+
+    @property
+    def batch_id(self) -> str:
+        return self.info.batch_id
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(epoch, step)"""
+        return self.info.epoch, self.info.step
+
+    @property
+    def num_bytes(self) -> int:
+        """What crosses the bus."""
+        return self.meta.nbytes + self.pixels.nbytes
+
+    def pin_memory(self) -> HostBatch:
+        """The same in memory from which a device copies at full speed; DataLoader(pin_memory=True) calls it."""
+        return replace(self, meta=self.meta.pin_memory(), pixels=self.pixels.pin_memory())
+
+    def to_device(self, device: torch.device | str = "cpu") -> Batch:
+        """Copy both buffers and build the batch there."""
+        from shardkit.loader.device import build
+
+        meta = self.meta.to(device, non_blocking=True)
+        pixels = self.pixels.to(device, non_blocking=True)
+        return replace(build(meta, pixels, Sizes.of(self.meta)), info=self.info)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buffers:
+    """The two buffers of a batch while they are filled."""
+
+    meta: Tensor
+    pixels: Tensor
+    places: tuple[npt.NDArray[np.uint8], ...]
+    """[H, W, 3] for each image, in the order of sequences and slots: its place in `pixels`, to be filled."""
+    sizes: Sizes
+
+    def mask(self, sequence: int) -> None:
+        """Make no token of a sequence a target."""
+        parts = self.sizes.parts()
+        words = self.meta.numpy()
+        first, last = words[parts["sequence_starts"]][sequence : sequence + 2]
+        words[parts["objectives"]].view(np.uint8)[first:last] = 0
+
+
+def lay_out(
+    packs: Sequence[Sequence[TokenSequence]],
+    denominators: npt.NDArray[np.int64],
+    *,
+    patch: int,
+    merge: int,
+) -> Buffers:
+    """Lay the sequences of some packs end to end; the pixels are left to be filled in.
+
+    Args:
+        denominators: [K] target tokens of the whole global batch, by the objective's byte.
+    """
+    sequences = [sequence for pack in packs for sequence in pack]
+    lengths = [sequence.num_tokens for sequence in sequences]
+    starts = np.cumsum([0, *lengths])
+    table: list[list[int]] = []
+    places: list[ImagePlace] = []
+    offset = 0
+    for number, (sequence, start) in enumerate(zip(sequences, starts.tolist(), strict=False)):
+        for slot in sorted(sequence.slots, key=lambda slot: slot.start):
+            place = ImagePlace(offset=offset, height=slot.height, width=slot.width, slots=slot.count)
+            low, high = _halves(offset)
+            table.append([low, high, slot.height, slot.width, start + slot.start, slot.count, number, slot.image])
+            places.append(place)
+            offset += -(-place.size // ALIGN) * ALIGN
+    sizes = Sizes(
+        num_tokens=int(starts[-1]),
+        num_sequences=len(sequences),
+        num_packs=len(packs),
+        longest=max(lengths, default=0),
+        patch=patch,
+        merge=merge,
+        images=tuple(places),
+    )
+    # Zeros, not fresh memory: gaps between images are part of the bytes that are compared.
+    pixels = torch.zeros(offset, dtype=torch.uint8)
+    view = pixels.numpy()
+    return Buffers(
+        meta=torch.from_numpy(_words(packs, table, denominators, sizes)),
+        pixels=pixels,
+        places=tuple(view[p.offset : p.offset + p.size].reshape(p.height, p.width, 3) for p in places),
+        sizes=sizes,
+    )
+
+
+def _words(
+    packs: Sequence[Sequence[TokenSequence]],
+    table: list[list[int]],
+    denominators: npt.NDArray[np.int64],
+    sizes: Sizes,
+) -> Words:
+    parts = sizes.parts()
+    sequences = [sequence for pack in packs for sequence in pack]
+    words = np.zeros(parts["objectives"].stop, np.int32)
+    header = (
+        VERSION,
+        sizes.num_tokens,
+        len(sequences),
+        len(packs),
+        len(table),
+        sizes.longest,
+        sizes.patch,
+        sizes.merge,
+    )
+    words[: len(header)] = header
+    words[parts["sequence_starts"]] = np.cumsum([0, *(sequence.num_tokens for sequence in sequences)])
+    words[parts["windows"]] = [sequence.window for sequence in sequences]
+    words[parts["pack_starts"]] = np.cumsum([0, *(len(pack) for pack in packs)])
+    words[parts["images"]] = np.array(table, np.int64).flatten()
+    words[parts["denominators"]] = [half for count in denominators.tolist() for half in _halves(count)]
+    if sequences:
+        words[parts["ids"]] = np.concatenate([sequence.input_ids for sequence in sequences])
+        objectives = words[parts["objectives"]].view(np.uint8)
+        objectives[: sizes.num_tokens] = np.frombuffer(b"".join(s.objectives for s in sequences), np.uint8)
+    return words
+
+
+def _halves(value: int) -> tuple[int, int]:
+    """A 64-bit number as two signed words, the low one first."""
+    low = value & 0xFFFFFFFF
+    return low - (1 << 32) if low >= 1 << 31 else low, value >> 32

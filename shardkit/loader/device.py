@@ -1,0 +1,179 @@
+"""From two flat buffers to a batch, on whichever device they are.
+
+    ids          bos  (  p  p  )  A  cat  eos | bos  B  eos        one row, T tokens, nothing between
+    positions      0  1  2  3  4  5   6    7  |   0  1   2
+    seq_idx        0  0  0  0  0  0   0    0  |   1  1   1
+    slot_rows     -1 -1  0  1 -1 -1  -1   -1  |  -1 -1  -1          rows of the image embeddings
+    labels         .  .  .  .  .  A cat  eos  |   .  B eos          . is -100: no target
+    shift_labels   .  .  .  .  A cat eos   .  |   B eos  .          the target of each position
+
+Torch operations only, shapes from the host only: nothing here waits for the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from shardkit.loader.batch import IMAGE_WORDS, NUM_OBJECTIVES, BatchInfo, Sizes
+from shardkit.loader.patches import PATCH_SIZES, Patches, cut
+
+__all__ = ["IGNORE", "PATCH_SIZES", "Batch", "build"]
+
+IGNORE = -100
+"""A label that is no target."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """The packs of one rank for one step, laid end to end: T tokens of S sequences, with M images."""
+
+    input_ids: Tensor
+    """[1, T] int64"""
+    labels: Tensor
+    """[1, T] int64, aligned with input_ids as Hugging Face models expect; the first token of a sequence is -100."""
+    shift_labels: Tensor
+    """[1, T] int64, the target of each position: labels one to the left; the last token of a sequence is -100."""
+    objective_ids: Tensor
+    """[1, T] int64, the objective of the target in shift_labels; 0 where there is none."""
+    position_ids: Tensor
+    """[1, T] int64, from 0 in each sequence."""
+    seq_idx: Tensor
+    """[1, T] int32, which sequence."""
+    cu_seq_lens_q: Tensor
+    """[S + 1] int32, first token of each sequence, then T."""
+    cu_seq_lens_k: Tensor
+    max_length_q: int
+    max_length_k: int
+    slot_rows: Tensor
+    """[1, T] int64: row of the images' embeddings, laid end to end, that stands at this token; -1 for none."""
+    image_slots: Tensor
+    """[M] int64, slots of each image."""
+    image_sizes: Tensor
+    """[M, 2] int64, height and width in pixels."""
+    image_grid_thw: Tensor
+    """[M, 3] int64: 1, rows and columns of patches."""
+    image_sequences: Tensor
+    """[M] int64, the sequence that shows each image."""
+    image_indices: Tensor
+    """[M] int64, index into that example's images."""
+    windows: Tensor
+    """[S] int32, which of its example's sequences each one is."""
+    pack_starts: Tensor
+    """[P + 1] int32, first sequence of each pack, then S."""
+    denominators: Tensor
+    """[objectives] float64: targets of the whole global batch, over all ranks, by the objective's byte."""
+    pixels: Tensor
+    """The flat uint8 pixels."""
+    sizes: Sizes
+    info: BatchInfo | None = None
+    """What the host knows; None only where `build` was called by hand."""
+
+    @cached_property
+    def patches(self) -> dict[str, Patches]:
+        """Normalised patches by OMVT kind; cut when they are first asked for."""
+        return cut(self.pixels, self.sizes.images, PATCH_SIZES)
+
+    @property
+    def batch_id(self) -> str:
+        return self._known.batch_id
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(epoch, step)"""
+        return self._known.epoch, self._known.step
+
+    @property
+    def example_ids(self) -> tuple[str, ...]:
+        """Of each sequence."""
+        return self._known.example_ids
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Of each sequence."""
+        return self._known.sources
+
+    @property
+    def _known(self) -> BatchInfo:
+        if self.info is None:
+            raise ValueError("this batch was built by hand; it has no id, position or examples")
+        return self.info
+
+    def to_device(self, device: torch.device | str) -> Batch:
+        """The same batch there; HostBatch has a method of this name too."""
+        tensors = {
+            field.name: getattr(self, field.name).to(device, non_blocking=True)
+            for field in fields(self)
+            if isinstance(getattr(self, field.name), Tensor)
+        }
+        return replace(self, **tensors)
+
+
+def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
+    """Build the batch that the two buffers describe, where they are.
+
+    Args:
+        meta: int32 words, laid out as loader/batch.py says.
+        pixels: uint8 bytes.
+        sizes: of the batch, as the host knows them; read from `meta` where not given, which waits for the device.
+    """
+    sizes = sizes or Sizes.of(meta)
+    part = {name: meta[where] for name, where in sizes.parts().items()}
+    starts_S1 = part["sequence_starts"]
+    place_T = torch.arange(sizes.num_tokens, dtype=torch.int32, device=meta.device)
+    sequence_T = torch.searchsorted(starts_S1[1:], place_T, right=True, out_int32=True)
+    position_T = place_T - starts_S1[sequence_T.long()]
+
+    ids_T = part["ids"].long()
+    objective_T = part["objectives"].view(torch.uint8)[: sizes.num_tokens].long()
+    # Nothing stands before the first token of a sequence, so it is never a target. That also keeps the shift below
+    # from reaching into the next sequence.
+    objective_T = torch.where(position_T == 0, 0, objective_T)
+    labels_T = torch.where(objective_T > 0, ids_T, IGNORE)
+
+    table_M8 = part["images"].view(-1, IMAGE_WORDS).long()
+    height_M, width_M, slot_start_M, slots_M = table_M8[:, 2:6].unbind(1)
+    grid_M3 = torch.stack([torch.ones_like(height_M), -(-height_M // sizes.patch), -(-width_M // sizes.patch)], dim=1)
+    halves_K2 = part["denominators"].view(NUM_OBJECTIVES, 2).long()
+    return Batch(
+        input_ids=ids_T[None],
+        labels=labels_T[None],
+        shift_labels=_shifted(labels_T, IGNORE)[None],
+        objective_ids=_shifted(objective_T, 0)[None],
+        position_ids=position_T.long()[None],
+        seq_idx=sequence_T[None],
+        cu_seq_lens_q=starts_S1,
+        cu_seq_lens_k=starts_S1,
+        max_length_q=sizes.longest,
+        max_length_k=sizes.longest,
+        slot_rows=_slot_rows(place_T.long(), slot_start_M, slots_M)[None],
+        image_slots=slots_M,
+        image_sizes=table_M8[:, 2:4],
+        image_grid_thw=grid_M3,
+        image_sequences=table_M8[:, 6],
+        image_indices=table_M8[:, 7],
+        windows=part["windows"],
+        pack_starts=part["pack_starts"],
+        denominators=((halves_K2[:, 0] & 0xFFFFFFFF) + (halves_K2[:, 1] << 32)).double(),
+        pixels=pixels,
+        sizes=sizes,
+    )
+
+
+def _shifted(values_T: Tensor, fill: int) -> Tensor:
+    """Each value one place to the left, `fill` at the end."""
+    return torch.cat([values_T[1:], values_T.new_full((min(1, len(values_T)),), fill)])
+
+
+def _slot_rows(place_T: Tensor, slot_start_M: Tensor, slots_M: Tensor) -> Tensor:
+    if not len(slot_start_M):
+        return torch.full_like(place_T, -1)
+    image_T = torch.searchsorted(slot_start_M.contiguous(), place_T, right=True) - 1
+    known_T = image_T.clamp(min=0)
+    inside_T = place_T - slot_start_M[known_T]
+    first_row_M = torch.cumsum(slots_M, 0) - slots_M
+    shown_T = (image_T >= 0) & (inside_T < slots_M[known_T])
+    return torch.where(shown_T, first_row_M[known_T] + inside_T, -1)

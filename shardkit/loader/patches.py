@@ -1,0 +1,128 @@
+"""uint8 pixels -> normalised patches of the OMVT kinds, for images of any sizes.
+
+Normalisation is a look-up: 256 values for each channel, computed once in float64 and rounded once, so that every
+device gives the same bits. What hangs over the edge of an image is 0 in the normalised domain, the mean colour.
+
+k: images of a run, H, W: their size, P: patches, V: values of a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from shardkit.loader.batch import ALIGN, ImagePlace
+from shardkit.media.processors.omvt import BASE, PAD_VALUE, grid
+
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+"""Of ImageNet, for red, green, blue in 0 to 1."""
+
+PATCH_SIZES = BASE
+"""Kind -> height and width of its patches in pixels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patches:
+    """All patches of one kind, image after image, each line by line."""
+
+    values: Tensor
+    """[P, 3 * height * width] float32, in the order channel, row, column."""
+    image: Tensor
+    """[P] int64, ascending."""
+    row: Tensor
+    """[P] int64, in the image's grid."""
+    col: Tensor
+
+
+@lru_cache
+def table(device: torch.device) -> Tensor:
+    """[256 * 3] float32: the normalised value of byte b in channel c stands at 3 * b + c."""
+    values = torch.arange(256, dtype=torch.float64)[:, None] / 255
+    normalised = (values - torch.tensor(MEAN, dtype=torch.float64)) / torch.tensor(STD, dtype=torch.float64)
+    return normalised.flatten().to(torch.float32).to(device)
+
+
+def normalise(pixels: Tensor) -> Tensor:
+    """[..., 3] float32 of uint8 [..., 3]."""
+    places = pixels.to(torch.int32) * 3 + torch.arange(3, dtype=torch.int32, device=pixels.device)
+    return table(pixels.device).index_select(0, places.flatten()).view(pixels.shape)
+
+
+def cut(pixels: Tensor, images: Sequence[ImagePlace], sizes: Mapping[str, tuple[int, int]]) -> dict[str, Patches]:
+    """The patches of every image in each kind of `sizes`.
+
+    Images of one size that follow one another are cut together. All shapes come from the host, so nothing waits for
+    the device.
+
+    Args:
+        pixels: the flat bytes that hold the images.
+    """
+    parts: dict[str, list[Patches]] = {kind: [_none(patch, pixels.device)] for kind, patch in sizes.items()}
+    for first, run in _runs(images):
+        normalised_kHW3 = normalise(_stacked(pixels, run))
+        for kind, patch in sizes.items():
+            parts[kind].append(_cut_run(normalised_kHW3, first, patch))
+    return {
+        kind: Patches(
+            values=torch.cat([part.values for part in some]),
+            image=torch.cat([part.image for part in some]),
+            row=torch.cat([part.row for part in some]),
+            col=torch.cat([part.col for part in some]),
+        )
+        for kind, some in parts.items()
+    }
+
+
+def _runs(images: Sequence[ImagePlace]) -> list[tuple[int, list[ImagePlace]]]:
+    """(index of the first, images) of every run of one size."""
+    runs: list[tuple[int, list[ImagePlace]]] = []
+    for index, image in enumerate(images):
+        if runs and (runs[-1][1][0].height, runs[-1][1][0].width) == (image.height, image.width):
+            runs[-1][1].append(image)
+        else:
+            runs.append((index, [image]))
+    return runs
+
+
+def _stacked(pixels: Tensor, run: Sequence[ImagePlace]) -> Tensor:
+    """[k, H, W, 3] view of images of one size that lie side by side."""
+    image = run[0]
+    stride = -(-image.size // ALIGN) * ALIGN
+    rows = pixels[image.offset : image.offset + len(run) * stride].view(len(run), stride)
+    # The gap behind each image stays out of the view, and the view needs no copy.
+    return rows[:, : image.size].view(len(run), image.height, image.width, 3)
+
+
+def _cut_run(normalised_kHW3: Tensor, first: int, patch: tuple[int, int]) -> Patches:
+    number, height, width, _ = normalised_kHW3.shape
+    patch_height, patch_width = patch
+    rows, cols = grid(height, width, patch)
+    over = (0, 0, 0, cols * patch_width - width, 0, rows * patch_height - height)
+    whole = pad(normalised_kHW3, over, value=PAD_VALUE)
+    cells = whole.view(number, rows, patch_height, cols, patch_width, 3)
+    device = normalised_kHW3.device
+    shape = (number, rows, cols)
+
+    def index(length: int, dimension: int, start: int = 0) -> Tensor:
+        view = [1, 1, 1]
+        view[dimension] = length
+        return torch.arange(start, start + length, device=device).view(view).expand(shape).flatten()
+
+    return Patches(
+        values=cells.permute(0, 1, 3, 5, 2, 4).reshape(number * rows * cols, 3 * patch_height * patch_width),
+        image=index(number, 0, first),
+        row=index(rows, 1),
+        col=index(cols, 2),
+    )
+
+
+def _none(patch: tuple[int, int], device: torch.device) -> Patches:
+    empty = torch.zeros(0, dtype=torch.int64, device=device)
+    values = torch.zeros(0, 3 * patch[0] * patch[1], device=device)
+    return Patches(values=values, image=empty, row=empty, col=empty)
