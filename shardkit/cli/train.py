@@ -50,6 +50,8 @@ LINES = 10
 )
 @click.option("--lr", type=float, default=1e-3, show_default=True, help="Learning rate after the warm-up.")
 @click.option("--warmup", type=click.IntRange(min=0), default=20, show_default=True, help="Steps of the warm-up.")
+@click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Of matrices.")
+@click.option("--clip", type=float, default=1.0, show_default=True, help="Largest norm of the gradient.")
 @click.option("--freeze", type=click.Choice(PARTS), multiple=True, help="A part that keeps its weights. Repeatable.")
 @click.option(
     "--objective-weight",

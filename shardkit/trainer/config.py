@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,11 +73,18 @@ class TrainConfig:
         for name, value, known in choices:
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is none of {', '.join(known)}", hint=f"choose one with --{name}")
-        for name in ("steps", "global_batch", "micro_steps", "checkpoint_every", "keep_last"):
-            if getattr(self, name) < 1:
+        for name in ("steps", "global_batch", "micro_steps", "checkpoint_every", "keep_last", "threads"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ConfigError(f"{name} is {number}", hint=f"set --{name.replace('_', '-')} to 1 or more")
+        for name in ("lr", "weight_decay", "clip"):
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 1 or more"
+                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
                 )
+        for name, weight in self.objective_weights.items():
+            if not 0 <= weight < math.inf:
+                raise ConfigError(f"the weight of {name} is {weight}", hint=f"write --objective-weight {name}=1.0")
         trained = {part for part in (PARTS if self.task == "vlm-align" else ("lm",)) if part not in self.freeze}
         if not trained:
             raise ConfigError("everything is frozen, nothing can be trained", hint="leave out one --freeze")

@@ -98,7 +98,7 @@ def losses_by_group(
             rows = model.image_rows(batch)
             if rows is None:
                 continue
-            owners = owners_of_images(batch)
+            owners = batch.image_sequences.tolist()
             partners = permute([groups[batch.example_ids[owner]] for owner in owners], image_kinds(batch))
             num_left_out += partners.count(None)
             taken = [partner if partner is not None else image for image, partner in enumerate(partners)]
@@ -135,16 +135,6 @@ def summarise(runs: Sequence[Mapping[str, GroupLoss]], *, split: str, num_left_o
         num_groups=len(names),
         num_left_out=num_left_out,
     )
-
-
-def owners_of_images(batch: Batch) -> list[int]:
-    """The sequence that shows each image."""
-    first_rows = torch.cumsum(batch.image_slots, 0) - batch.image_slots
-    places = torch.full((int(batch.image_slots.sum()),), -1)
-    slot_rows = batch.slot_rows[0]
-    shown = torch.nonzero(slot_rows >= 0).flatten()
-    places[slot_rows[shown]] = batch.seq_idx[0].long()[shown]
-    return [int(owner) for owner in places[first_rows]]
 
 
 def image_kinds(batch: Batch) -> list[tuple[int, ...]]:

@@ -184,7 +184,8 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
     for batch in batches:
         part = numerators(model.losses(batch), batch.objective_ids[0])
-        combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]
+        if part.requires_grad:  # not so where the language model is frozen and the batch has no image
+            combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]
         sums += part.detach()
         counts += count(batch)
 

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
 from shardkit.errors import IntegrityError
+from shardkit.media.processors.omvt import KINDS
 from shardkit.trainer.attention import Segments, attend
 from shardkit.trainer.layers import Attend, SwiGLU
 from shardkit.trainer.sizes import TowerSize
 
-KINDS = ("vertical", "horizontal", "square", "layout")
 MIN_WEIGHT = 0.05
 """No stream's weight falls below this, so that each keeps learning"""
 SHORTEST_WAVE, LONGEST_WAVE = 16.0, 16384.0

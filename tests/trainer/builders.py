@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch.nn.functional import pad
 
+from shardkit.loader.batch import BatchInfo, lay_out
+from shardkit.loader.device import PATCH_SIZES, Batch, build
 from shardkit.sequence.objectives import OBJECTIVES
+from shardkit.sequence.plan import Cursor, Draw
+from shardkit.sequence.sequence import Sequence as TokenSequence
+from shardkit.sequence.sequence import Slot
 from shardkit.trainer.layers import initialise
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.sizes import ModelSize, TowerSize
 
 IMAGE_TOKEN = 4
 VOCAB = 40
-PATCH_SIZES = {"vertical": (32, 8), "horizontal": (8, 32), "square": (16, 16), "layout": (56, 56)}
 TINY = ModelSize(
     width=32, layers=2, heads=4, kv_heads=2, hidden=48, tower=TowerSize(width=32, heads=4, depth=1, compressor_depth=1)
 )
+START = Draw(passes=(0,), offsets=(0,), amounts=(0,))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doc:
-    """One sequence: `text` ids, before them the slots of each image."""
+    """One sequence: bos, then image_start, slots, image_end of each image, then the text, which is the target."""
 
     text: tuple[int, ...]
     images: tuple[np.ndarray, ...] = ()
@@ -33,74 +35,41 @@ class Doc:
     objective: str = "text"
     name: str = "doc"
 
-    @property
-    def slots(self) -> list[int]:
-        return [-(-image.shape[0] // 28) * -(-image.shape[1] // 28) for image in self.images]
-
-    @property
-    def ids(self) -> list[int]:
-        """bos, then image_start, slots, image_end of each image, then the text."""
-        return [1, *(i for slots in self.slots for i in (3, *[IMAGE_TOKEN] * slots, 5)), *self.text]
+    def sequence(self) -> TokenSequence:
+        ids, slots = [1], []
+        for number, image in enumerate(self.images):
+            height, width = image.shape[:2]
+            count = -(-height // 28) * -(-width // 28)
+            slots.append(Slot(start=len(ids) + 1, count=count, image=number, height=height, width=width))
+            ids += [3, *[IMAGE_TOKEN] * count, 5]
+        objectives = bytes(len(ids)) + bytes([OBJECTIVES[self.objective]]) * len(self.text)
+        return TokenSequence(
+            input_ids=np.array([*ids, *self.text], np.uint16), objectives=objectives, slots=tuple(slots)
+        )
 
 
 def picture(seed: int, height: int = 56, width: int = 56) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def make_batch(docs: Sequence[Doc], *, denominators: torch.Tensor | None = None) -> SimpleNamespace:
-    """The documents laid end to end."""
-    ids, labels, objectives, positions, owners, rows, bounds = [], [], [], [], [], [], [0]
-    next_row = 0
-    for number, doc in enumerate(docs):
-        first_text = len(doc.ids) - len(doc.text)
-        for place, token in enumerate(doc.ids):
-            is_last = place + 1 == len(doc.ids)
-            supervised = not is_last and place + 1 >= first_text
-            ids.append(token)
-            labels.append(doc.ids[place + 1] if supervised else -100)
-            objectives.append(OBJECTIVES[doc.objective] if supervised else 0)
-            positions.append(place)
-            owners.append(number)
-            rows.append(next_row if token == IMAGE_TOKEN else -1)
-            next_row += token == IMAGE_TOKEN
-        bounds.append(len(ids))
+def make_batch(docs: Sequence[Doc]) -> Batch:
+    """The documents in one pack, as the loader builds it."""
+    counts = [sum(len(doc.text) for doc in docs if doc.objective == name) for name in OBJECTIVES]
+    buffers = lay_out([[doc.sequence() for doc in docs]], np.array(counts, np.int64), patch=14, merge=2)
     images = [image for doc in docs for image in doc.images]
-    objective_ids = torch.tensor([objectives])
-    counted = torch.bincount(objective_ids[objective_ids > 0], minlength=len(OBJECTIVES)).double()
-    return SimpleNamespace(
-        input_ids=torch.tensor([ids]),
-        shift_labels=torch.tensor([labels]),
-        objective_ids=objective_ids,
-        position_ids=torch.tensor([positions]),
-        seq_idx=torch.tensor([owners], dtype=torch.int32),
-        slot_rows=torch.tensor([rows]),
-        cu_seq_lens_q=torch.tensor(bounds, dtype=torch.int32),
-        image_slots=torch.tensor([slots for doc in docs for slots in doc.slots], dtype=torch.long),
-        image_sizes=torch.tensor([image.shape[:2] for image in images], dtype=torch.long).reshape(-1, 2),
-        patches={kind: patches_of(images, *size) for kind, size in PATCH_SIZES.items()},
-        denominators=counted if denominators is None else denominators,
-        example_ids=[doc.name for doc in docs],
+    for place, image in zip(buffers.places, images, strict=True):
+        place[:] = image
+    info = BatchInfo(
         batch_id="plan/0/0/0of1",
+        epoch=0,
+        step=0,
+        example_ids=tuple(doc.name for doc in docs),
+        sources=("test",) * len(docs),
+        rows=tuple((0, row) for row in range(len(docs))),
+        quarantined=(),
+        after=Cursor(epoch=0, step=1, block=0, pack=1, draw=START, origin=START),
     )
-
-
-def patches_of(images: Sequence[np.ndarray], height: int, width: int) -> SimpleNamespace:
-    """Each image cut line by line; what hangs over the edge is 0."""
-    values, owners, rows, cols = [torch.zeros(0, 3 * height * width)], [], [], []
-    for number, image in enumerate(images):
-        pixels = torch.from_numpy(image).permute(2, 0, 1).float() / 127.5 - 1
-        pixels = pad(pixels, (0, -pixels.shape[2] % width, 0, -pixels.shape[1] % height))
-        for row in range(pixels.shape[1] // height):
-            for col in range(pixels.shape[2] // width):
-                cut = pixels[:, row * height : (row + 1) * height, col * width : (col + 1) * width]
-                values.append(cut.reshape(1, -1))
-                owners.append(number)
-                rows.append(row)
-                cols.append(col)
-    columns = {"image": owners, "row": rows, "col": cols}
-    return SimpleNamespace(
-        values=torch.cat(values), **{name: torch.tensor(column, dtype=torch.long) for name, column in columns.items()}
-    )
+    return replace(build(buffers.meta, buffers.pixels, buffers.sizes), info=info)
 
 
 def make_model(*, positions: int | None = None, vision: bool = True, seed: int = 0) -> VisionLanguage:

@@ -46,8 +46,7 @@ def test_packed_and_unpacked_gradients_agree(positions):
 def test_positions_that_run_on_over_documents_would_be_noticed():
     model, docs = make_model(positions=64), docs_with_pictures()
     batch = make_batch(docs)
-    wrong = make_batch(docs)
-    wrong.position_ids = torch.arange(batch.input_ids.numel())[None]
+    wrong = replace(batch, position_ids=torch.arange(batch.input_ids.numel())[None])
     with torch.no_grad():
         assert (model.logits(batch) - model.logits(wrong)).abs().max() > 1e-3
 
@@ -98,19 +97,19 @@ def test_a_slot_reads_its_own_row_whatever_stands_there():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda batch: setattr(batch, "slot_rows", torch.full_like(batch.slot_rows, -1)), "do not stand at the same"),
-        (lambda batch: batch.input_ids.masked_fill_(batch.input_ids == IMAGE_TOKEN, 7), "do not stand at the same"),
-        (lambda batch: setattr(batch, "image_slots", batch.image_slots[:0]), "rows of image embeddings"),
-        (lambda batch: setattr(batch, "slot_rows", batch.slot_rows.clamp(max=0)), "rows of image embeddings"),
-        (lambda batch: batch.image_slots.add_(1), "slots, the tower makes 4"),
+        (lambda batch: {"slot_rows": torch.full_like(batch.slot_rows, -1)}, "do not stand at the same"),
+        (lambda batch: {"input_ids": torch.full_like(batch.input_ids, 7)}, "do not stand at the same"),
+        (lambda batch: {"image_slots": batch.image_slots[:0]}, "rows of image embeddings"),
+        (lambda batch: {"slot_rows": batch.slot_rows.clamp(max=0)}, "rows of image embeddings"),
+        (lambda batch: {"image_slots": batch.image_slots + 1}, "slots, the tower makes 4"),
     ],
     ids=["no slots", "no image tokens", "no pixels", "one row for all", "too many slots"],
 )
 def test_image_tokens_slots_and_pixels_that_do_not_match_are_refused(spoil, message):
     batch = make_batch([Doc(text=(7, 8, 2), images=(picture(1),))])
-    spoil(batch)
+    make_model().losses(batch)
     with pytest.raises(IntegrityError, match=message):
-        make_model().losses(batch)
+        make_model().losses(replace(batch, **spoil(batch)))
 
 
 def test_a_batch_with_images_is_refused_by_a_model_without_a_tower():
@@ -123,6 +122,12 @@ def test_a_batch_of_texts_needs_no_tower():
     batch = make_batch([Doc(text=(7, 8, 2)), Doc(text=(9, 2))])
     with torch.no_grad():
         assert torch.equal(make_model(vision=False).losses(batch), make_model().losses(batch))
+
+
+def test_an_empty_share_gives_empty_losses():
+    losses = make_model().losses(make_batch([]))
+    assert losses.shape == (0,)
+    losses.sum().backward()
 
 
 def test_chunked_losses_are_those_of_whole_logits():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from shardkit.trainer.vision import KINDS, Lines, Router, encode_places, grid, scan, slot_centres
+from shardkit.media.processors.omvt import KINDS
+from shardkit.trainer.vision import Lines, Router, encode_places, grid, scan, slot_centres
 from tests.trainer.builders import Doc, make_batch, make_model, picture
 
 

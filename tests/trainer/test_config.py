@@ -1,0 +1,64 @@
+"""Impossible settings are refused before anything is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardkit.errors import ConfigError
+from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.sizes import PRESETS
+
+
+def make_config(**changes):
+    return TrainConfig(**{"task": "vlm-align", "data": Path("tokens"), "out": Path("run"), "steps": 3, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "sft"}, "task 'sft' is none of vlm-align, lm"),
+        ({"preset": "huge"}, "preset 'huge' is none of smoke, small, h200"),
+        ({"positions": "none"}, "positions 'none' is none of rotary, learned"),
+        ({"freeze": ("head",)}, "freeze 'head' is none of vision, lm"),
+        ({"freeze": ("vision", "lm")}, "everything is frozen"),
+        ({"task": "lm", "freeze": ("lm",)}, "everything is frozen"),
+        ({"steps": 0}, "steps is 0"),
+        ({"global_batch": 0}, "global_batch is 0"),
+        ({"threads": 0}, "threads is 0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"objective_weights": {"text": -1.0}}, "the weight of text is -1.0"),
+    ],
+)
+def test_impossible_settings_are_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(**changes)
+
+
+def test_a_resumed_run_may_change_what_its_weights_do_not_depend_on():
+    first = make_config()
+    other = make_config(steps=9, out=Path("elsewhere"), checkpoint_every=1, keep_last=9, resume=True)
+    assert first.bound() == other.bound()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1}, {"lr": 2e-3}, {"warmup": 3}, {"global_batch": 2}, {"micro_steps": 2}, {"max_tokens": 64},
+        {"preset": "small"}, {"positions": "learned"}, {"freeze": ("lm",)}, {"objective_weights": {"text": 1.0}},
+        {"threads": 1}, {"weight_decay": 0.0}, {"clip": 2.0}, {"task": "lm"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_everything_that_weights_depend_on_is_bound(change):
+    assert make_config().bound() != make_config(**change).bound()
+
+
+def test_heads_divide_the_width_in_every_preset():
+    for size in PRESETS.values():
+        assert size.width % size.heads == 0
+        assert size.heads % size.kv_heads == 0
+        assert size.width // size.heads % 2 == 0  # rotary positions turn pairs
+        assert size.tower.width % size.tower.heads == 0
+        assert size.tower.width % 4 == 0  # sines and cosines of two coordinates
