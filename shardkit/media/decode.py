@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageFile, features
 
 from shardkit.media.colour import to_rgb
-from shardkit.media.formats import JPEG, Format
+from shardkit.media.formats import GIF, JPEG, Format
 from shardkit.media.limits import PILLOW_MAX_PIXELS, MediaLimits
 from shardkit.media.orientation import orientation_of, upright
 from shardkit.media.pillow import count_frames, opened, reading
@@ -86,5 +86,8 @@ def _load(kind: Format, source: ImageFile.ImageFile, frame: int, limits: MediaLi
         with reading(kind, "frame"):
             source.seek(frame)
         limits.check_size(*source.size)
+    if kind is GIF and source.mode == "L":
+        # The frame's own colours are greys; Pillow would look them up in the palette of the file.
+        source.palette = None
     with reading(kind, "picture"):
         source.load()

@@ -34,7 +34,7 @@ HEIF = Format(name="HEIF", media_type="image/heic", extension=".heic")
 
 FORMATS: tuple[tuple[bytes, Format], ...] = (
     (rb"\xff\xd8\xff", JPEG),
-    (rb"\x89PNG\r\n\x1a\n", PNG),
+    (rb"\x89PNG\r\n\x1a\n....IHDR", PNG),
     (rb"GIF8[79]a", GIF),
     (rb"RIFF....WEBP", WEBP),
     (rb"BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\x00\x00\x00", BMP),
@@ -46,6 +46,8 @@ FORMATS: tuple[tuple[bytes, Format], ...] = (
 """Pattern at the start of the file -> format that is taken."""
 
 OTHERS: tuple[tuple[bytes, str, str], ...] = (
+    (rb"\x89PNG\r\n\x1a\n....CgBI", "unsupported_format", "a PNG in Apple's private form"),
+    (rb"\x89PNG\r\n\x1a\n", "corrupt", "a PNG that does not begin with its header"),
     (rb"8BPS", "unsupported_format", "PSD"),
     (rb"BM.{4}\x00\x00\x00\x00", "unsupported_format", "a BMP whose header has an unknown size"),
     (rb"\x00\x00\x01\x00", "unsupported_format", "ICO"),

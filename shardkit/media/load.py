@@ -44,7 +44,9 @@ class Media:
     frames_left_out."""
 
 
-def load(data: bytes, *, limits: MediaLimits | None = None, frame: int = 0, keep_metadata: bool = False) -> Media:
+def load(
+    data: bytes | memoryview, *, limits: MediaLimits | None = None, frame: int = 0, keep_metadata: bool = False
+) -> Media:
     """The record of the picture in `data`. It is decoded once and whole, never filled up, never encoded again.
 
     Args:
@@ -57,7 +59,9 @@ def load(data: bytes, *, limits: MediaLimits | None = None, frame: int = 0, keep
         BadMedia: with a code of REASONS and one sentence.
     """
     picture = decode(data, frame=frame, limits=limits or MediaLimits())
-    stripped = Stripped(data=data, removed={}) if keep_metadata else strip(picture.kind, data, picture.orientation)
+    stripped = (
+        Stripped(data=bytes(data), removed={}) if keep_metadata else strip(picture.kind, data, picture.orientation)
+    )
     return Media(
         stored=stripped.data,
         asset_id=sha256(data),

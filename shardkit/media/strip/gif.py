@@ -18,33 +18,33 @@ def strip_gif(data: bytes | memoryview, orientation: int) -> Stripped:
     parts = Parts(data)
     at = 13 + _table_size(data[10])
     parts.keep(0, at)
-    while at < len(data):
-        start, kind = at, data[at]
-        if kind == _TRAILER:
-            at += 1
-            parts.keep(start, at)
-            break
-        if kind in (_IMAGE, _EXTENSION) and at + 10 > len(data):
-            break
-        if kind == _IMAGE:
+    while at < len(data) and data[at] != _TRAILER:
+        start = at
+        name = ""
+        if data[at] == _IMAGE and at + 10 <= len(data):
             at = _blocks_end(data, at + 11 + _table_size(data[at + 9]))
-            parts.keep(start, at)
-        elif kind == _EXTENSION and data[at + 1] != _COMMENT and not data[at + 2]:
-            # Decoders differ over an extension that begins with an empty block, so from here on the bytes stay.
-            at = len(data)
-            parts.keep(start, at)
-        elif kind == _EXTENSION:
+        elif data[at] == _EXTENSION and at + 3 <= len(data) and not _is_ambiguous(data, at):
             at = _blocks_end(data, at + 2)
-            name = _unwanted(data[start + 1], bytes(data[start + 3 : start + 14]))
-            if name:
-                parts.drop(name, at - start)
-            else:
-                parts.keep(start, at)
+            name = _unwanted(data[start + 1], bytes(data[start + 3 : min(at, start + 14)]))
         else:
-            at += 1
-            parts.drop("junk", 1)
-    parts.drop("tail", len(data) - at)
+            # Decoders differ over what comes now, so from here on the bytes stay.
+            at = len(data)
+        if name:
+            parts.drop(name, at - start)
+        else:
+            parts.keep(start, at)
+    parts.keep(at, at + 1)
+    parts.drop("tail", len(data) - at - 1)
     return parts.join()
+
+
+def _is_ambiguous(data: bytes | memoryview, at: int) -> bool:
+    """Whether decoders differ over where the extension at `at` ends: its first block, or its loop count, is empty."""
+    if data[at + 1] == _COMMENT:
+        return False
+    size = data[at + 2]
+    is_loop = data[at + 1] == _APPLICATION and data[at + 3 : at + 14] == b"NETSCAPE2.0"
+    return size == 0 or (is_loop and not any(data[at + 3 + size : at + 4 + size]))
 
 
 def _table_size(flags: int) -> int:

@@ -6,7 +6,7 @@ The file is a tree of boxes; `iloc` says at which place of the file the bytes of
     mdat   pixels   GPS ...  <x:xmpmeta ...      pixels   zeros    zeros
 
 Decoders pass over items of a type they do not know. Which way up the picture is stands in properties of its own. A file
-whose items are not all found, or share their bytes, stays as it is.
+whose items are not all found stays as it is, and so do items that share their bytes with others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = tuple[int, int]
 
 def strip_iso(data: bytes | memoryview, orientation: int) -> Stripped:  # noqa: ARG001 - stands in the file's own properties
     try:
-        types, extents = _items(data)
+        types, extents, payloads = _items(data)
     except (struct.error, IndexError, KeyError):
         return Stripped(data=bytes(data), removed={})
     metadata = {item: at for item, at in types.items() if bytes(data[at : at + 4]) in _NAMES}
@@ -37,6 +37,8 @@ def strip_iso(data: bytes | memoryview, orientation: int) -> Stripped:  # noqa: 
         places = extents.get(item, [])
         if any(a < stop and start < b for start, stop in places for a, b in needed):
             continue
+        if not all(any(a <= start and stop <= b for a, b in payloads) for start, stop in places):
+            continue
         removed[_NAMES[bytes(data[at : at + 4])]] += sum(stop - start for start, stop in places)
         out[at : at + 4] = _BLANK_TYPE
         for start, stop in places:
@@ -44,12 +46,14 @@ def strip_iso(data: bytes | memoryview, orientation: int) -> Stripped:  # noqa: 
     return Stripped(data=bytes(out) if removed else bytes(data), removed=dict(sorted(removed.items())))
 
 
-def _items(data: bytes | memoryview) -> tuple[dict[int, int], dict[int, list[Place]]]:
-    """Item -> where its four letters of type lie; item -> where its bytes lie."""
-    meta = dict(_boxes(data, 0, len(data)))[b"meta"]
+def _items(data: bytes | memoryview) -> tuple[dict[int, int], dict[int, list[Place]], list[Place]]:
+    """Item -> where its four letters of type lie; item -> where its bytes lie; boxes that hold nothing but such bytes."""
+    boxes = list(_boxes(data, 0, len(data)))
+    meta = dict(boxes)[b"meta"]
     parts = dict(_boxes(data, meta[0] + 4, meta[1]))
-    idat = parts.get(b"idat", (0, 0))[0]
-    return _types(data, parts[b"iinf"]), _extents(data, parts[b"iloc"], idat)
+    idat = parts.get(b"idat", (0, 0))
+    payloads = [idat, *(place for name, place in boxes if name == b"mdat")]
+    return _types(data, parts[b"iinf"]), _extents(data, parts[b"iloc"], idat[0]), payloads
 
 
 def _boxes(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[bytes, Place]]:

@@ -48,7 +48,7 @@ def strip_jpeg(data: bytes | memoryview, orientation: int) -> Stripped:
     for number, (code, start, stop) in enumerate(segments):
         if number == place:
             parts.put(exif)
-        name = _unwanted(code, bytes(data[start + 4 : start + 40]))
+        name = _unwanted(code, bytes(data[start + 4 : min(stop, start + 40)]))
         if name == "exif" and not has_exif and data[start:stop] == exif:
             has_exif = True
         elif name:
@@ -84,8 +84,8 @@ def _segments(data: bytes | memoryview, parts: Parts) -> list[tuple[int, int, in
         if code in _ALONE:
             parts.drop("junk", 2)
             continue
-        at += int.from_bytes(data[at : at + 2], "big")
-        if at < start + 4 or at > len(data) or code == _EOI:
+        at += max(2, int.from_bytes(data[at : at + 2], "big"))
+        if at > len(data) or code == _EOI:
             at = len(data)
         segments.append((code, start, at))
         if code == _SOS:

@@ -34,7 +34,7 @@ class Parts:
         self._pieces.append(piece)
 
     def drop(self, name: str, num_bytes: int) -> None:
-        if num_bytes:
+        if num_bytes > 0:
             self._removed[name] += num_bytes
 
     def join(self) -> Stripped:

@@ -35,6 +35,9 @@ _INTEGERS = {1: "B", 3: "H", 4: "I", 13: "I"}
 _MAX_DIRECTORIES = 10_000
 
 
+Place = tuple[int, int]
+
+
 class _StrangeError(Exception):
     """The file is not plain enough to be changed."""
 
@@ -49,12 +52,17 @@ class _Entry:
     stop: int
     """Where the value lies: in the entry itself if it has four bytes at most."""
 
+    @property
+    def is_inline(self) -> bool:
+        return self.stop - self.start <= 4
+
 
 @dataclass(kw_only=True, slots=True)
 class _Plan:
-    kept: list[tuple[int, int]] = field(default_factory=list)
-    """Places that the picture needs."""
-    blanked: list[tuple[int, int]] = field(default_factory=list)
+    kept: list[Place] = field(default_factory=list)
+    """Pixels and values that the picture needs."""
+    directories: list[Place] = field(default_factory=list)
+    blanked: list[Place] = field(default_factory=list)
     tables: list[tuple[int, bytes]] = field(default_factory=list)
     """Directories that lose entries: place, new bytes of the same length."""
     removed: Counter[str] = field(default_factory=Counter)
@@ -66,15 +74,20 @@ def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
         plan = _Reader(data).plan()
     except (_StrangeError, struct.error):
         return Stripped(data=bytes(data), removed={})
-    if not plan.removed:
+    shared = any(_meets(place, plan.kept) for place in plan.directories)
+    if not plan.removed or shared:
         return Stripped(data=bytes(data), removed={})
     out = bytearray(data)
     for start, stop in plan.blanked:
-        if not any(a < stop and start < b for a, b in plan.kept):
+        if not _meets((start, stop), plan.kept) and not _meets((start, stop), plan.directories):
             out[start:stop] = bytes(stop - start)
     for at, table in plan.tables:
         out[at : at + len(table)] = table
     return Stripped(data=bytes(out), removed=dict(sorted(plan.removed.items())))
+
+
+def _meets(place: Place, others: list[Place]) -> bool:
+    return any(start < place[1] and place[0] < stop for start, stop in others)
 
 
 class _Reader:
@@ -100,12 +113,13 @@ class _Reader:
         entries, end = self._directory(at)
         tags = {entry.tag: entry for entry in entries}
         (link,) = struct.unpack_from(self._order + "I", self._data, end)
-        plan.kept.append((at, end + 4))
+        plan.directories.append((at, end + 4))
         stay = []
         for entry in entries:
             if not self._is_metadata(entry, tags):
                 stay.append(entry.raw)
-                plan.kept.append((entry.start, entry.stop))
+                if not entry.is_inline:
+                    plan.kept.append((entry.start, entry.stop))
                 continue
             name = _NAMES.get(entry.tag, "text" if entry.kind == 2 else "tag")
             plan.removed[name] += 12
@@ -143,9 +157,9 @@ class _Reader:
             return b"tiff:Orientation" not in bytes(self._data[entry.start : entry.stop])
         return entry.tag in _TEXTS or (entry.tag >= _FIRST_EXTENSION and entry.tag not in _KEPT_EXTENSIONS)
 
-    def _places_of(self, entry: _Entry) -> list[tuple[int, int]]:
+    def _places_of(self, entry: _Entry) -> list[Place]:
         """Where the value of a metadata entry lies outside its directory; for a pointer, all that it leads to."""
-        places = [(entry.start, entry.stop)] if entry.stop - entry.start > 4 else []
+        places = [] if entry.is_inline else [(entry.start, entry.stop)]
         for at in self._integers(entry) if entry.tag in _POINTERS else ():
             if at and at not in self._seen:
                 entries, end = self._directory(at)
@@ -154,7 +168,7 @@ class _Reader:
                     places += self._places_of(nested)
         return places
 
-    def _pixels(self, tags: dict[int, _Entry]) -> list[tuple[int, int]]:
+    def _pixels(self, tags: dict[int, _Entry]) -> list[Place]:
         """Where the compressed pixels lie. Raw ones are read by their geometry, so that counts even where it is the larger."""
         numbers = {tag: self._integers(entry) for tag, entry in tags.items() if entry.kind in _INTEGERS}
         expected = 0
