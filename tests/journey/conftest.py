@@ -4,10 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.journey.road import Road, walk
+from tests.journey.road import Road, ingest_captions, ingest_lines, shardkit, walk
 
 
 @pytest.fixture(scope="session")
 def road(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Road:
     """The whole road on the bundled sample, with one worker. Only to be read."""
     return walk(tmp_path_factory.mktemp("road"), sample, workers=1)
+
+
+@pytest.fixture(scope="session")
+def lines(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+    """The text lines, ingested. Only to be read."""
+    out = tmp_path_factory.mktemp("ingested") / "lines"
+    shardkit(*ingest_lines(sample, out))
+    return out
+
+
+@pytest.fixture(scope="session")
+def captions(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+    """The captions, ingested. Only to be read."""
+    out = tmp_path_factory.mktemp("ingested") / "captions"
+    shardkit(*ingest_captions(sample, out))
+    return out

@@ -19,9 +19,26 @@ NUM_UNITS = 8
 """At least so many units has the ingest of the lines; one receipt each."""
 
 
-def kill_after(seconds: float, out: Path, command: list[object]) -> str:
-    """Start a command, kill it after some seconds unless it is done; returns the step it had reached."""
+def begun(out: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until the run has begun to write: before that there is only the start of Python."""
+    while not (out / ".work").exists() and not (out / "manifest.json").exists() and process.poll() is None:
+        time.sleep(0.0005)
+
+
+def writing_seconds(out: Path, command: list[object]) -> float:
+    """Run a command undisturbed; returns how long it wrote."""
     process = start(*command)
+    begun(out, process)
+    begin = time.monotonic()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    return time.monotonic() - begin
+
+
+def kill_after(seconds: float, out: Path, command: list[object]) -> str:
+    """Start a command and kill it some seconds after it began to write; returns the step it had reached."""
+    process = start(*command)
+    begun(out, process)
     try:
         process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -42,11 +59,10 @@ def kill_after_receipt(number: int, out: Path, command: list[object]) -> str:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> tuple[dict[str, bytes], float]:
-    """Files of an undisturbed ingest, and the seconds it took."""
+    """Files of an undisturbed ingest, and the seconds in which it wrote them."""
     out = tmp_path_factory.mktemp("undisturbed") / "lines"
-    begin = time.monotonic()
-    shardkit(*ingest_lines(sample, out), "--workers", 2)
-    return content(out), time.monotonic() - begin
+    seconds = writing_seconds(out, [*ingest_lines(sample, out), "--workers", 2])
+    return content(out), seconds
 
 
 def spread(sample: Path, out: Path, undisturbed: tuple[dict[str, bytes], float], number: int, of: int) -> None:
@@ -90,9 +106,7 @@ def test_ingest_killed_after_each_receipt_goes_on_and_ends_the_same(sample, tmp_
 @pytest.mark.parametrize("shards", ["arrow", "tar"])
 def test_captions_killed_again_and_again_end_the_same(sample, tmp_path, shards):
     whole, out = tmp_path / "whole", tmp_path / "killed"
-    begin = time.monotonic()
-    shardkit(*ingest_captions(sample, whole), "--shards", shards)
-    seconds = time.monotonic() - begin
+    seconds = writing_seconds(whole, [*ingest_captions(sample, whole), "--shards", shards])
     command = [*ingest_captions(sample, out), "--shards", shards]
     for number in range(1, 21):
         print(f"kill {number}: {kill_after(seconds * number / 21, out, command)}")
@@ -114,14 +128,12 @@ def test_a_later_stage_killed_often_ends_the_same(road: Road, sample, tmp_path, 
 def kill_and_compare(road: Road, sample: Path, tmp_path: Path, name: str, *, kills: int) -> None:
     command = road.commands(sample)[name]
     place = command.index(road.stages[name])
-    begin = time.monotonic()
     whole = tmp_path / "whole"
-    shardkit(*command[:place], whole, *command[place + 1 :])
-    seconds = time.monotonic() - begin
+    seconds = writing_seconds(whole, [*command[:place], whole, *command[place + 1 :]])
     for number in range(1, kills + 1):
         out = tmp_path / f"killed-{number}"
         again = [*command[:place], out, *command[place + 1 :]]
-        moment = seconds * (0.4 + 0.6 * number / (kills + 1))  # the first part of a run is the start of Python
+        moment = seconds * number / (kills + 1)
         print(f"kill {number} after {moment:.2f} of {seconds:.2f} s: {kill_after(moment, out, again)}")
         shardkit(*again)
         assert content(out) == content(whole) == content(road.stages[name])

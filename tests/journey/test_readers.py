@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.journey.road import Road, content, ingest_captions, shardkit
+from tests.journey.road import content, ingest_captions, shardkit
 
 COLUMNS = ["example_id", "source", "group", "segments", "images", "relations", "metadata"]
 
@@ -32,8 +32,8 @@ def rows_by_pyarrow(dataset: Path) -> list[dict]:
     return rows
 
 
-def test_plain_pyarrow(road: Road):
-    rows = rows_by_pyarrow(road.stages["captions"])
+def test_plain_pyarrow(captions: Path):
+    rows = rows_by_pyarrow(captions)
     assert len(rows) == 50
     assert all(row["images"][0]["bytes"][:2] in (b"\xff\xd8", b"\x89P") for row in rows)
     assert all(any(segment["text"] for segment in row["segments"]) for row in rows)
@@ -56,10 +56,10 @@ print(json.dumps({"columns": rows.column_names, "ids": rows["example_id"][:], "s
 """
 
 
-def test_hugging_face_datasets(road: Road, tmp_path):
-    shards = sorted((road.stages["captions"] / "shards").rglob("*.arrow"))
+def test_hugging_face_datasets(captions: Path, tmp_path):
+    shards = sorted((captions / "shards").rglob("*.arrow"))
     seen = outside(HUGGING_FACE, tmp_path, *shards)
-    rows = rows_by_pyarrow(road.stages["captions"])
+    rows = rows_by_pyarrow(captions)
     assert seen["columns"] == COLUMNS
     assert seen["ids"] == [row["example_id"] for row in rows]
     assert seen["sizes"] == [len(row["images"][0]["bytes"]) for row in rows]
@@ -74,10 +74,10 @@ print(json.dumps([[row["__key__"], sorted(k for k in row if not k.startswith("__
 """
 
 
-def test_public_webdataset(road: Road, tars: Path):
+def test_public_webdataset(captions: Path, tars: Path):
     shards = sorted((tars / "shards").rglob("*.tar"))
     seen = outside(WEBDATASET, *shards)
-    rows = rows_by_pyarrow(road.stages["captions"])
+    rows = rows_by_pyarrow(captions)
     assert [row[2] for row in seen] == [row["example_id"] for row in rows]
     assert [row[3] for row in seen] == [len(row["images"][0]["bytes"]) for row in rows]
     for key, members, example_id, _ in seen:
@@ -85,8 +85,8 @@ def test_public_webdataset(road: Road, tars: Path):
         assert members in (["0.jpg", "json"], ["0.png", "json"])
 
 
-def test_arrow_and_tar_hold_the_same_examples(road: Road, tars: Path):
-    arrow = json.loads(shardkit("stats", road.stages["captions"], "--json").stdout)
+def test_arrow_and_tar_hold_the_same_examples(captions: Path, tars: Path):
+    arrow = json.loads(shardkit("stats", captions, "--json").stdout)
     tar = json.loads(shardkit("stats", tars, "--json").stdout)
     assert arrow["by_source"] == tar["by_source"]
     shardkit("verify", tars, "--deep")
