@@ -73,33 +73,49 @@ class Streams:
     ) -> None:
         self._tokens = lengths.tokens
         self._mixture = mixture
-        self.first_pass = first_pass
+        self._first_pass = first_pass
+        self._without = without
         weights = {ALL: 1} if mixture is None else whole_weights(mixture)
         self.names = tuple(weights)
         self._weights = tuple(weights.values())
         self._units = np.ones(len(lengths), np.int64) if mixture is None else mixture.units(lengths)
-        rows = [
+        self._rows = [
             np.arange(len(lengths)) if name == ALL else np.flatnonzero(lengths.source == lengths.sources.index(name))
             for name in self.names
         ]
-        self.units = {name: int(self._units[of].sum()) for name, of in zip(self.names, rows, strict=True)}
+        self.units = {name: int(self._units[rows].sum()) for name, rows in zip(self.names, self._rows, strict=True)}
         """Units of the mixture in one pass of each stream."""
-        self._largest = max(int(self._units[of].max(initial=1)) for of in rows)
-        self._orders = [Order(lengths, of, seed=seed, window=window) for of in rows]
+        self._largest = max(int(self._units[rows].max(initial=1)) for rows in self._rows)
+        self._orders = [Order(lengths, rows, seed=seed, window=window) for rows in self._rows]
         self._first_orders = self._orders
         if without is not None:
-            self._first_orders = [Order(lengths, np.setdiff1d(of, without), seed=seed, window=window) for of in rows]
+            left = [np.setdiff1d(rows, without) for rows in self._rows]
+            self._first_orders = [Order(lengths, rows, seed=seed, window=window) for rows in left]
 
     def start(self) -> Draw:
         """Before anything was drawn."""
         none = (0,) * len(self.names)
         # A mixed stream never stands at a pass with nothing in it; the single one ends its epoch there.
         mixed = self._mixture is not None
-        passes = tuple(self.first_pass + (mixed and not len(order)) for order in self._first_orders)
+        passes = tuple(self._first_pass + (mixed and not len(order)) for order in self._first_orders)
         return Draw(passes=passes, offsets=none, amounts=none)
 
     def _order(self, stream: int, pass_number: int) -> Order:
-        return (self._first_orders if pass_number == self.first_pass else self._orders)[stream]
+        return (self._first_orders if pass_number == self._first_pass else self._orders)[stream]
+
+    def times_drawn(self, before: Draw) -> Indices:
+        """[N] how often each sequence was drawn in the passes that the streams are in."""
+        times = np.zeros(len(self._tokens), np.int64)
+        for stream, (pass_number, offset) in enumerate(zip(before.passes, before.offsets, strict=True)):
+            times[self._order(stream, pass_number).take(pass_number, 0, offset)] += 1
+            if self._without is not None and pass_number == self._first_pass:
+                times[np.intersect1d(self._rows[stream], self._without)] += 1
+        return times
+
+    def ahead(self, times: Indices) -> Indices:
+        """The sequences that were drawn more often than the one drawn least of their stream."""
+        ahead = [rows[times[rows] > times[rows].min(initial=np.iinfo(np.int64).max)] for rows in self._rows]
+        return np.sort(np.concatenate(ahead))
 
     def draw(self, before: Draw, count: int, *, epoch: int, origin: Draw) -> Drawn:
         """At most `count` sequences after `before`; fewer where the epoch ends.

@@ -123,6 +123,7 @@ class Plan:
         if mixed:
             self._check_units(mixed)
         self._surveys: dict[int, Survey] = {}
+        self._num_steps: dict[int, int] = {}
         self._origins = {self.first_epoch: self._streams.start()}
 
     @cached_property
@@ -185,9 +186,11 @@ class Plan:
         pack = number - int(survey.first_packs[block])
         return Cursor(epoch=epoch, step=step, block=block, pack=pack, draw=survey.draws[block], origin=start.origin)
 
-    def remember(self, cursor: Cursor) -> None:
-        """Take from a cursor how its epoch began, so that no survey of the epochs before is needed."""
+    def remember(self, cursor: Cursor, num_steps: int | None = None) -> None:
+        """Take from a cursor how its epoch began, and from whoever knows how many steps it has: neither needs a survey."""
         self._origins[cursor.epoch] = cursor.origin
+        if num_steps is not None:
+            self._num_steps[cursor.epoch] = num_steps
 
     def _origin(self, epoch: int) -> Draw:
         if epoch not in self._origins and not self.mixture:
@@ -271,13 +274,30 @@ class Plan:
         return (*packs, *islice(cycle(again), missing))
 
     def num_steps(self, epoch: int) -> int:
-        """Steps of an epoch, exactly; surveys it. With a rest, steps taken before count."""
-        packs, size = self.survey(epoch).num_packs, self.settings.global_batch
-        return self.start(epoch).step + (packs // size if self.settings.tail == "drop" else -(-packs // size))
+        """Steps of an epoch, exactly; surveys it where they are not known. With a rest, steps taken before count."""
+        if epoch not in self._num_steps:
+            packs, size = self.survey(epoch).num_packs, self.settings.global_batch
+            steps = packs // size if self.settings.tail == "drop" else -(-packs // size)
+            self._num_steps[epoch] = self.start(epoch).step + steps
+        return self._num_steps[epoch]
 
     def global_batch(self, epoch: int, step: int) -> tuple[Pack, ...]:
         """The packs of one step, over all ranks."""
         return next(self.steps(self.place(epoch, step))).packs
+
+    def delivered(self, cursor: Cursor) -> Indices:
+        """The sequences that another plan must leave out to go on from `cursor` without repeating or losing one.
+
+        These are the ones delivered in the pass that their source is in; of a source drawn several times over, the
+        ones drawn more often than others.
+        """
+        self.remember(cursor)
+        times = self._streams.times_drawn(cursor.origin)
+        for step in self.steps(self.start(cursor.epoch)):
+            if step.step == cursor.step:
+                break
+            np.add.at(times, _members(step.packs), 1)
+        return self._streams.ahead(times)
 
     # ------------------------------------------------------------------ sums
     def denominators(self, packs: Sequence[Pack]) -> npt.NDArray[np.int64]:

@@ -244,3 +244,60 @@ def test_golden_steps():
 
     assert [step.packs for step in steps] == [((2, 5), (7, 0)), ((1, 4), (3, 6))]
     assert steps[0].after == Cursor(epoch=0, step=1, block=0, pack=2, draw=draw, origin=draw)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 9])
+def test_what_was_delivered_is_known_from_the_cursor(stop):
+    lengths = random_lengths(120)
+    plan = make_plan(lengths, block=32)
+    steps = epoch_steps(plan, 1)
+    cursor = steps[stop].after
+
+    fresh = make_plan(lengths, block=32)
+
+    assert fresh.delivered(cursor).tolist() == sorted(members(steps[: stop + 1]))
+    assert fresh.delivered(steps[-1].after).tolist() == [], "nothing of the next epoch was delivered"
+
+
+def test_a_rest_of_a_rest_leaves_out_both():
+    lengths = random_lengths(120)
+    plan, delivered, epoch = make_plan(lengths, block=32), [], 1
+    for seed in range(4):
+        steps = epoch_steps(plan, epoch)[:4]
+        delivered += members(steps)
+        left_out = plan.delivered(steps[-1].after)
+        assert left_out.tolist() == sorted(delivered)
+        rest = Rest(epoch=epoch, step=steps[-1].step + 1, delivered=left_out)
+        plan = make_plan(lengths, block=32, seed=seed, rest=rest)
+
+    last = epoch_steps(plan, epoch)
+
+    assert sorted(delivered + members(last)) == list(range(120))
+    assert last[0].step == 16
+
+
+def test_what_a_mixture_delivered_is_told_by_the_pass_of_each_source():
+    lengths = random_lengths(90, sources=["a", "a", "a", "b"])
+    plan = make_plan(lengths, mixture=Mixture.of({"weights": {"a": 1, "b": 1}}), block=32)
+    steps = epoch_steps(plan, 0)
+    cut = len(steps) * 2 // 3
+    times = np.bincount(members(steps[:cut]), minlength=90)
+
+    delivered = set(plan.delivered(steps[cut - 1].after).tolist())
+
+    for source in (0, 1):
+        rows = np.flatnonzero(lengths.source == source)
+        assert {int(row) for row in rows if times[row] > times[rows].min()} == delivered & set(rows.tolist())
+    assert times[lengths.source == 1].max() > 1, "vacuous: the small source was not repeated"
+
+
+def test_known_steps_need_no_survey(monkeypatch):
+    lengths = random_lengths(100, sources=["a", "b"])
+    cursor = epoch_steps(make_plan(lengths, mixture=MIXED), 3)[1].after
+    steps = make_plan(lengths, mixture=MIXED).num_steps(3)
+    plan = make_plan(lengths, mixture=MIXED)
+    plan.remember(cursor, steps)
+    monkeypatch.setattr(plan, "survey", None)
+
+    assert plan.num_steps(3) == steps
+    assert next(plan.steps(cursor)).step == 2
