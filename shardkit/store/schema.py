@@ -148,6 +148,15 @@ TABLES: dict[str, pa.Schema] = {
             ("rows", pa.int64()),
         ]
     ),
+    "boilerplate": pa.schema(
+        [
+            ("kind", pa.string()),
+            ("value", pa.large_string()),
+            ("groups", pa.int64()),
+            ("examples", pa.int64()),
+            ("excerpt", pa.string()),
+        ]
+    ),
 }
 """Table name -> columns; the file is tables/<name>.parquet."""
 

@@ -6,7 +6,7 @@ rows 0 .. N-1    dataset by dataset (ascending id), each in the order of its tab
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +35,10 @@ class Slice:
     rows: npt.NDArray[np.int32]
     positions: Positions
     """Number of each row among all."""
+
+    def only(self, indices: npt.NDArray[np.int64]) -> Slice:
+        """Some rows of the slice, by their place in it."""
+        return replace(self, rows=self.rows[indices], positions=self.positions[indices])
 
 
 def open_slice(piece: Slice) -> ShardReader:
@@ -122,9 +126,16 @@ def open_inputs(paths: Sequence[Path], *, bases: Sequence[Path] = ()) -> Inputs:
     """Open datasets as one.
 
     Raises:
-        ConfigError: where one is named twice, or some are split and some are not.
+        ConfigError: where one is named twice or holds sequences, or some are split and some are not.
     """
     datasets = sorted((Dataset.open(path, base=bases) for path in paths), key=lambda dataset: dataset.id)
+    for dataset in datasets:
+        if dataset.sequence_shards:
+            raise ConfigError(
+                "the input holds sequences",
+                where=str(dataset.path),
+                hint="name the dataset that they were made from, then run `shardkit tokenize` again",
+            )
     for one, other in pairwise(datasets):
         if one.id == other.id:
             raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")

@@ -1,0 +1,84 @@
+"""The order in which a split streams: groups whole, sources interleaved evenly; and its cut into units."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit.digest import mix64
+from shardkit.prepare.dedup.keys import group_starts
+from shardkit.prepare.split.components import Indices
+from shardkit.prepare.split.groups import Groups
+from shardkit.sequence.plan.order import mix64_array
+
+
+def stream_order(groups: Groups, rows: Indices, *, salt: str) -> Indices:
+    """`rows` of one split in streaming order.
+
+    The components of each source stand in hash order, and each is placed at the share of its source's rows that comes
+    before its middle; merged by that share, every prefix holds the sources in their proportions.
+
+        source a  x x x x        shares .125 .375 .625 .875
+        source b    y   y                   .25      .75        ->  x y x x y x
+    """
+    if len(rows) == 0:
+        return rows
+    component = groups.of_own[rows]
+    by_component = rows[np.lexsort((rows, component))]
+    starts = group_starts(groups.of_own[by_component])
+    sizes = np.diff(np.append(starts, len(rows)))
+    numbers = groups.of_own[by_component[starts]]
+    sources = _main_sources(groups, by_component, starts)
+    draws = mix64_array(mix64(salt, "order"), groups.rows.keys[groups.first[numbers]])
+    order = np.lexsort((draws, sources))
+    ends = np.cumsum(sizes[order])
+    of_source = group_starts(sources[order])
+    before = np.repeat(np.append(0, ends)[of_source], np.diff(np.append(of_source, len(order))))
+    totals = np.repeat(np.add.reduceat(sizes[order], of_source), np.diff(np.append(of_source, len(order))))
+    middle = (ends - before - sizes[order] / 2) / totals
+    final = order[np.lexsort((draws[order], middle))]
+    begin = np.repeat(starts[final], sizes[final])
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes[final]) - sizes[final], sizes[final])
+    streamed: Indices = by_component[begin + within]
+    return streamed
+
+
+def _main_sources(groups: Groups, by_component: Indices, starts: Indices) -> Indices:
+    """The source that most rows of each component have; of equals the first by name."""
+    sources = groups.rows.sources[by_component].astype(np.int64)
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(by_component))))
+    pairs, counts = np.unique(np.stack([number, sources]), axis=1, return_counts=True)
+    order = np.lexsort((pairs[1], -counts, pairs[0]))
+    main: Indices = pairs[1][order][group_starts(pairs[0][order])]
+    return main
+
+
+def cut_units(sizes: npt.NDArray[np.int64], components: Indices, *, unit_size: int) -> list[slice]:
+    """Cut an order into units of at most `unit_size` payload bytes, if no single row is larger.
+
+    A unit ends between components; one that is larger than a unit begins a new one and is cut between its rows.
+
+    Args:
+        sizes: [n] payload bytes of each row, in order.
+        components: [n] component of each row.
+    """
+    ends = np.cumsum(sizes)
+    borders, begin = [0], 0
+    for start, stop in pairwise([*group_starts(components).tolist(), len(sizes)]):
+        if _bytes(ends, begin, stop) <= unit_size:
+            continue
+        if start > begin:
+            borders.append(start)
+            begin = start
+        while begin < stop and _bytes(ends, begin, stop) > unit_size:
+            limit = unit_size + (int(ends[begin - 1]) if begin else 0)
+            begin = max(int(np.searchsorted(ends, limit, side="right")), begin + 1)
+            borders.append(begin)
+    borders.append(len(sizes))
+    return [slice(begin, end) for begin, end in pairwise(borders) if end > begin]
+
+
+def _bytes(ends: npt.NDArray[np.int64], begin: int, stop: int) -> int:
+    return int(ends[stop - 1] - (ends[begin - 1] if begin else 0))

@@ -1,0 +1,94 @@
+"""The tables of a split, beside those that its units write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardkit.prepare.dedup.keys import asset_keys, leading
+from shardkit.prepare.split.components import Indices
+from shardkit.prepare.split.groups import Groups, describe
+from shardkit.store.dataset import Dataset
+from shardkit.store.schema import PROVENANCE, TABLES
+
+
+def groups_table(groups: Groups, written: Indices) -> pa.Table:
+    """tables/groups: declared key and component of each row, in the order in which they were written."""
+    names = pa.array(groups.names(), pa.string())
+    codes = groups.rows.declared[written]
+    declared = pa.array(groups.rows.names, pa.string()).take(pa.array(codes, mask=codes < 0))
+    columns = {
+        "example_id": groups.rows.examples["example_id"].take(pa.array(written)),
+        "declared": declared,
+        "component": names.take(pa.array(groups.of_own[written])),
+    }
+    return pa.table(columns, schema=TABLES["groups"])
+
+
+def boilerplate_table(groups: Groups) -> pa.Table:
+    """tables/boilerplate: images and texts that stand in so many declared groups that they tie nothing."""
+    rows = groups.rows
+    own = rows.value_rows < rows.num_own
+    frequent = np.isin(rows.values, groups.frequent)
+    values, first, counts = np.unique(rows.values[own & frequent], return_index=True, return_counts=True)
+    known = describe(rows, dict(zip(values.tolist(), rows.value_rows[own & frequent][first].tolist(), strict=True)))
+    declared = rows.declared[rows.value_rows[frequent]]
+    pairs = np.unique(np.stack([rows.values[frequent], declared.astype(np.uint64)])[:, declared >= 0], axis=1)
+    distinct, num_groups = np.unique(pairs[0], return_counts=True)
+    in_groups = dict(zip(distinct.tolist(), num_groups.tolist(), strict=True))
+    listed = [
+        {"kind": kind, "value": value, "groups": in_groups[bits], "examples": int(count), "excerpt": short}
+        for (bits, (kind, value, short)), count in zip(known.items(), counts, strict=True)
+    ]
+    listed.sort(key=lambda row: (row["kind"], -row["groups"], row["value"]))
+    return pa.Table.from_pylist(listed, schema=TABLES["boilerplate"])
+
+
+def assets(dataset: Dataset, excluded: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """tables/assets of the input, without the images of excluded rows alone."""
+    table = dataset.table("assets").cast(TABLES["assets"])
+    gone = _gone_assets(dataset, excluded)
+    yield table.filter(pa.array(~np.isin(asset_keys(table), gone)))
+
+
+def provenance(dataset: Dataset, groups: Groups, excluded: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """Provenance of the input, with the component as group; without the rows of excluded examples.
+
+    A further origin of an image, left by a removed duplicate, has the component of the example that holds the image.
+    """
+    table = dataset.table("provenance").cast(PROVENANCE)
+    ids, images = leading(table["example_id"]), asset_keys(table)
+    own = slice(0, groups.rows.num_own)
+    known, first = np.unique(groups.rows.ids[own], return_index=True)
+    component = _looked_up(ids, known, groups.of_own[first])
+    holders = (component >= 0) & (images != 0)
+    of_images, first = np.unique(images[holders], return_index=True)
+    elsewhere = _looked_up(images, of_images, component[holders][first])
+    component = np.where(component >= 0, component, np.where(images != 0, elsewhere, -1))
+    gone = np.isin(ids, np.setdiff1d(groups.rows.ids[own][excluded], groups.rows.ids[own][~excluded]))
+    gone |= np.isin(images, _gone_assets(dataset, excluded))
+    names = pa.array(groups.names(), pa.string()).take(pa.array(component, mask=component < 0))
+    place = PROVENANCE.get_field_index("group")
+    yield table.set_column(place, PROVENANCE.field(place), names).filter(pa.array(~gone))
+
+
+def _looked_up(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], values: Indices) -> Indices:
+    """The value of each key; -1 where it is not known."""
+    if len(known) == 0:
+        return np.full(len(keys), -1)
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return np.where(known[at] == keys, values[at], -1)
+
+
+def _gone_assets(dataset: Dataset, excluded: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """Keys of images that only excluded rows show."""
+    if not excluded.any():
+        return np.empty(0, np.uint64)
+    ids = leading(dataset.table("examples", ["example_id"])["example_id"])
+    table = dataset.table("provenance", ["example_id", "asset_id", "frame"])
+    images, shown_by = asset_keys(table), leading(table["example_id"])
+    stays = np.isin(shown_by, ids[~excluded])
+    return np.setdiff1d(images[~stays & np.isin(shown_by, ids[excluded])], images[stays])
