@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
+from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers import lines, pairs, parquet, tables, tars
 from shardkit.prepare.ingest.containers.lines import LineChunk
@@ -14,7 +15,6 @@ from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.containers.tables import TableChunk
 from shardkit.prepare.ingest.containers.tars import SampleChunk
 from shardkit.prepare.ingest.formats import Source
-from shardkit.prepare.ingest.formats.fields import check_columns
 from shardkit.prepare.ingest.listing import Listing
 from shardkit.prepare.ingest.units import Slice, Unit, gather
 
@@ -27,11 +27,33 @@ CONTAINERS: dict[str, ModuleType] = {
     "tar": tars,
     "files": pairs,
 }
-"""How records are kept -> the module that plans, chunks and reads it."""
+"""How records are kept -> the module that checks, plans, chunks and reads it."""
+
+_SHOWN = 10
+
+
+def check_inputs(listing: Listing, source: Source, config: IngestConfig) -> None:
+    """Look at the form of every input before the work begins, and refuse all that will not do in one go.
+
+    Raises:
+        SourceError: that names each of them.
+    """
+    errors = []
+    for kind, file in listing.inputs:
+        if kind != "files":
+            try:
+                CONTAINERS[kind].check(file, source.required, config)
+            except SourceError as error:
+                errors.append(error)
+    if len(errors) > 1:
+        shown = "; ".join(map(str, errors[:_SHOWN])) + ("; ..." if len(errors) > _SHOWN else "")
+        raise SourceError(f"{len(errors)} inputs are refused: {shown}", hint=errors[0].hint)
+    if errors:
+        raise errors[0]
 
 
 def units(listing: Listing, source: Source, config: IngestConfig, opener: Opener) -> Iterator[Unit]:
-    """The units of a run, in order; every input's form is checked before its first slice comes."""
+    """The units of a run, in order."""
     return gather(_slices(listing, source, config, opener), max_bytes=config.unit_size)
 
 
@@ -40,10 +62,7 @@ def _slices(listing: Listing, source: Source, config: IngestConfig, opener: Open
         if kind == "files":
             yield from pairs.plan(listing.files, source.labels, file, max_bytes=config.unit_size)
             continue
-        module = CONTAINERS[kind]
-        if kind in ("table", "parquet"):
-            check_columns(file, module.header_of(file), source.required, config)
-        yield from module.plan(file, config, opener)
+        yield from CONTAINERS[kind].plan(file, config, opener)
 
 
 def chunks(piece: Slice, source: Source, config: IngestConfig, opener: Opener) -> Iterator[Chunk]:

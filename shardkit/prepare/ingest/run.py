@@ -23,14 +23,14 @@ from shardkit.digest import fingerprint
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.media.decode import DECODER
+from shardkit.prepare.ingest.columns import check_fields
 from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.example import Kept
 from shardkit.prepare.ingest.formats import SOURCES, Source
-from shardkit.prepare.ingest.formats.fields import check_fields
 from shardkit.prepare.ingest.group import group_key
 from shardkit.prepare.ingest.listing import Listing, list_inputs
-from shardkit.prepare.ingest.planning import chunks, units
+from shardkit.prepare.ingest.planning import check_inputs, chunks, units
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
 from shardkit.prepare.ingest.units import Unit
@@ -68,6 +68,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
     """
     source = _source(config)
     listing = list_inputs(config, source.containers, source.labels)
+    check_inputs(listing, source, config)
     name = config.source or os.path.basename(listing.roots.input_root) or "root"
     recipe = config.recipe(source=name, on_missing_image=config.on_missing_image or source.on_missing_image)
     url_maps = tuple(os.path.realpath(path) for path in config.url_maps)
@@ -154,6 +155,8 @@ class _Ingest:
     read: int = 0
     excluded: int = 0
     first_excluded: Exclusion | None = None
+    asked: set[str] = field(default_factory=set)
+    """Inputs whose digest is being taken."""
     digests: dict[str, FileRead] = field(default_factory=dict)
     planned: dict[int, Unit] = field(default_factory=dict)
 
@@ -164,18 +167,22 @@ class _Ingest:
     def _tasks(self, output: Output | None) -> Iterator[Task]:
         """Everything to do, unit by unit; units that a killed run finished are passed over."""
         opener = Opener()
-        asked: set[str] = set()
-        for unit in units(self.listing, self.source, self.config, opener):
-            self.planned[unit.index] = unit
-            if output is not None and self._is_done(unit, output):
-                continue
-            for piece in unit.slices:
-                if piece.container != "files" and piece.file.name not in asked | self.digests.keys():
-                    asked.add(piece.file.name)
-                    yield Task(unit=unit.index, digest=piece.file)
-                for chunk in chunks(piece, self.source, self.config, opener):
-                    yield Task(unit=unit.index, container=piece.container, chunk=chunk)
-        opener.close()
+        try:
+            for unit in units(self.listing, self.source, self.config, opener):
+                self.planned[unit.index] = unit
+                if output is None or not self._is_done(unit, output):
+                    yield from self._tasks_of(unit, opener)
+        finally:
+            opener.close()
+
+    def _tasks_of(self, unit: Unit, opener: Opener) -> Iterator[Task]:
+        for piece in unit.slices:
+            name = piece.file.name
+            if piece.container != "files" and name not in self.asked | self.digests.keys():
+                self.asked.add(name)
+                yield Task(unit=unit.index, digest=piece.file)
+            for chunk in chunks(piece, self.source, self.config, opener):
+                yield Task(unit=unit.index, container=piece.container, chunk=chunk)
 
     def _is_done(self, unit: Unit, output: Output) -> bool:
         """Whether a receipt holds for `unit`: the same borders, and every file that was read has the same bytes."""

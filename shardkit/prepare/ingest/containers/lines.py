@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.strict_json import parse
@@ -50,7 +51,6 @@ def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Sli
 
     A compressed file is cut by its bytes after decompression, and only where it is larger than a unit itself.
     """
-    check_encoding(file)
     if file.size <= config.unit_size:
         yield Slice(container="jsonl", file=file, end=-1, size=file.size)
         return
@@ -92,6 +92,15 @@ def _cuts(blocks: Iterator[bytes], unit: int) -> Iterator[tuple[int, int, int, i
             line += block.count(b"\n", at, end)
             last, last_line = seen + end, line
         seen += len(block)
+
+
+def check(file: InputFile, _required: Required, _config: IngestConfig) -> None:
+    """Refuse a file of another encoding.
+
+    Raises:
+        SourceError: by name.
+    """
+    check_encoding(file)
 
 
 def check_encoding(file: InputFile) -> None:

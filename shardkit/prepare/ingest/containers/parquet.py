@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest.columns import Required, check_columns
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.record import Record, exclusion, refused
@@ -64,10 +65,14 @@ def open_parquet(file: InputFile) -> pq.ParquetFile:
     return parquet
 
 
-def header_of(file: InputFile) -> tuple[str, ...]:
-    """Names of the columns."""
+def check(file: InputFile, required: Required, config: IngestConfig) -> None:
+    """Refuse a file that is cut or damaged, or lacks a column that is needed.
+
+    Raises:
+        SourceError: with what is there.
+    """
     with open_parquet(file) as parquet:
-        return tuple(parquet.schema_arrow.names)
+        check_columns(file, tuple(parquet.schema_arrow.names), required, config)
 
 
 def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Slice]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest.columns import Required, check_columns
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.lines import MAX_LINE, check_encoding
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
@@ -166,20 +167,25 @@ def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Di
     return frames, header, dialect
 
 
-def header_of(file: InputFile) -> tuple[str, ...]:
-    """The names of a table's columns; empty where the file has no line."""
+def check(file: InputFile, required: Required, config: IngestConfig) -> None:
+    """Refuse a table by its first line: another encoding, no column of a kind that is needed.
+
+    Raises:
+        SourceError: with what is there.
+    """
+    check_encoding(file)
     stream = Stream(file)
     try:
-        return _open(file, stream)[1]
+        header = _open(file, stream)[1]
     except Damaged as damage:
         raise refused(file.name, f"{damage.what} after {damage.place} bytes") from damage
     finally:
         stream.close()
+    check_columns(file, header, required, config)
 
 
 def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Slice]:
     """Slices of at most `config.unit_size` bytes that begin at records."""
-    check_encoding(file)
     if file.size <= config.unit_size:
         yield Slice(container="table", file=file, end=-1, size=file.size)
         return
@@ -219,11 +225,10 @@ def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[Table
             raw=tuple(held),
         )  # fmt: skip
 
+    head = Stream(piece.file)
     try:
-        stream = Stream(piece.file)
-        frames, header, dialect = _open(piece.file, stream)
+        frames, header, dialect = _open(piece.file, head)
         if piece.start:
-            stream.close()
             frames = _Frames(opener.at(piece.file, piece.start), dialect)
         while piece.end < 0 or frames.position < piece.end:
             raw = frames.next()
@@ -240,6 +245,8 @@ def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[Table
         damage = f"{broken.what} after {broken.place} bytes"
         if not config.salvage:
             raise refused(piece.file.name, damage) from broken
+    finally:
+        head.close()
     if held:
         yield chunk()
     if damage or changes:

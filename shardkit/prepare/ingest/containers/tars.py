@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.tar_walk import BLOCK, Member, walk
@@ -115,6 +116,16 @@ def _sample(key: str, members: list[Member], file: InputFile) -> Sample:
 
 def _bytes(sample: Sample) -> int:
     return sum(member.size + BLOCK for member in sample.members)
+
+
+def check(file: InputFile, _required: Required, _config: IngestConfig) -> None:
+    """Refuse what has no bytes; the walk that plans an archive looks at everything else.
+
+    Raises:
+        SourceError: by name.
+    """
+    if not file.size:
+        raise refused(file.name, "an empty file is no archive")
 
 
 def plan(file: InputFile, config: IngestConfig, opener: Opener) -> Iterator[Slice]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import caption, obelics, ocr, rows, text
-from shardkit.prepare.ingest.formats.fields import Required
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.record import Record
 

@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shardkit.prepare.ingest.columns import column
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.containers.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.formats.fields import column, found, text_field
+from shardkit.prepare.ingest.formats.fields import found, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.reader import Reader
