@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from shardkit.digest import canonical_json, xxh3
 from shardkit.errors import ConfigError
+from shardkit.prepare.tokenize.lengths import count, length_row
 from shardkit.sequence.recipes import Recipe, names_of
 from shardkit.sequence.sequence import id_type
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
 from shardkit.store.rows import from_row
 from shardkit.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from shardkit.records import Example
     from shardkit.sequence.sequence import Sequence as TokenSequence
@@ -69,6 +72,10 @@ class Tokenized:
 
     sequences: list[dict[str, Any]] = field(default_factory=list)
     """Rows of a shard of sequences."""
+    lengths: list[dict[str, Any]] = field(default_factory=list)
+    """Their rows of tables/lengths, which still lack shard, row and split."""
+    totals: dict[str, Counter[str]] = field(default_factory=dict)
+    """By source: examples, sequences, tokens, ..."""
     kept: int = 0
     """Rows that gave sequences."""
     excluded: list[Left] = field(default_factory=list)
@@ -80,7 +87,7 @@ def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
     """Build the sequences of a chunk; the tokenizer and the shard stay open for the next one."""
     tokenizer = _tokenizer(job.tokenizer, tuple(names_of(job.recipe)), job.digest)
     processor = job.recipe.image_processor()
-    examples = _read(_reader(chunk.dataset, chunk.shard, job.bases), chunk.rows)
+    examples = _read(_table(chunk.dataset, chunk.shard, job.bases), chunk.rows)
     encoder = _Encoded(tokenizer, examples)
     ids = id_type(tokenizer.vocab_size)
     done = Tokenized()
@@ -93,9 +100,19 @@ def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
         done.kept += 1
         done.changes.update(built.changes)
         done.changes[TEXTS_CHANGED] += encoder.changed(example)
-        place = {"example_id": example.example_id, "shard": chunk.referenced, "row": row}
-        place |= {"source": example.source, "group": example.group}
-        done.sequences += [_row(sequence, place, job.fingerprint, ids) for sequence in built.sequences]
+        place = {
+            "example_id": example.example_id,
+            "shard": chunk.referenced,
+            "row": row,
+            "source": example.source,
+            "group": example.group,
+        }
+        totals = done.totals.setdefault(example.source, Counter())
+        totals["examples"] += 1
+        for sequence in built.sequences:
+            done.sequences.append(_row(sequence, place, job.fingerprint, ids))
+            done.lengths.append(length_row(done.sequences[-1], job.recipe))
+            count(totals, done.sequences[-1], done.lengths[-1], job.recipe)
     return done
 
 
@@ -122,8 +139,9 @@ class _Encoded:
         self._known = dict(zip(texts, tokenizer.encode_batch(texts), strict=True))
 
     def encode(self, text: str) -> list[int]:
-        known = self._known.get(text)
-        return self._tokenizer.encode(text) if known is None else known
+        if text not in self._known:
+            self._known[text] = self._tokenizer.encode(text)
+        return self._known[text]
 
     def changed(self, example: Example) -> int:
         """How many texts of `example` do not come back from their ids."""
@@ -136,14 +154,13 @@ def _texts(example: Example) -> list[str]:
     return [segment.text for segment in example.segments if segment.text]
 
 
-def _read(reader: ShardReader, rows: Sequence[int]) -> list[Example]:
+def _read(table: pa.Table, rows: Sequence[int]) -> list[Example]:
     """The examples without the bytes of their images, which no recipe needs."""
     low = min(rows)
     # Taking from the whole table would copy all of it first; a slice is free.
-    near = reader.columns(_COLUMNS).slice(low, max(rows) - low + 1)
-    table = near.take([row - low for row in rows])
+    near = table.slice(low, max(rows) - low + 1).take([row - low for row in rows])
     return [
-        from_row({**row, "images": [{**image, "bytes": b""} for image in row["images"]]}) for row in table.to_pylist()
+        from_row({**row, "images": [{**image, "bytes": b""} for image in row["images"]]}) for row in near.to_pylist()
     ]
 
 
@@ -161,10 +178,11 @@ def _tokenizer(path: Path, names: tuple[str, ...], digest: str) -> Tokenizer:
     return tokenizer
 
 
-@lru_cache(maxsize=4)
-def _reader(dataset: Path, shard: int, bases: tuple[Path, ...]) -> ShardReader:
+@lru_cache(maxsize=2)
+def _table(dataset: Path, shard: int, bases: tuple[Path, ...]) -> pa.Table:
+    """The columns of a shard but the bytes of images: views of the mapped file, checked once."""
     opened = _dataset(dataset, bases)
-    return opened.reader(opened.shards[shard])
+    return opened.reader(opened.shards[shard]).columns(_COLUMNS)
 
 
 @lru_cache(maxsize=16)
@@ -173,6 +191,6 @@ def _dataset(dataset: Path, bases: tuple[Path, ...]) -> Dataset:
 
 
 def forget() -> None:
-    """Close what this process keeps open between chunks."""
-    for cache in (_tokenizer, _reader, _dataset):
+    """Let go of what this process keeps open between chunks."""
+    for cache in (_tokenizer, _table, _dataset):
         cache.cache_clear()

@@ -21,7 +21,6 @@ from shardkit.engine import map_ordered, silent
 from shardkit.errors import ConfigError
 from shardkit.prepare.tokenize.chunk import Chunk, Job, Left, Tokenized, forget, tokenize_chunk
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
-from shardkit.prepare.tokenize.lengths import length_row, totals
 from shardkit.prepare.tokenize.settings import read_recipe
 from shardkit.prepare.tokenize.view import Unit, View, open_view
 from shardkit.records import Exclusion, Tally
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shardkit.engine.progress import Progress
+    from shardkit.store.units import UnitWriter
 
 CHUNK_ROWS = 256
 LEFT = "rows_left_out"
@@ -105,14 +105,15 @@ def _plan(config: TokenizeConfig) -> _Plan:
         "max_tokens": max_tokens,
         "overlong": config.overlong,
     }
+    # Worker processes may stand in another folder, hence absolute paths.
     job = Job(
-        tokenizer=config.tokenizer,
+        tokenizer=config.tokenizer.absolute(),
         digest=tokenizer.digest,
         recipe=recipe,
         max_tokens=max_tokens,
         overlong=config.overlong,
         fingerprint=fingerprint(described),
-        bases=config.bases,
+        bases=tuple(base.absolute() for base in config.bases),
     )
     view = open_view(config.inputs, bases=config.bases)
     return _Plan(config=config, view=view, tokenizer=tokenizer, job=job, recipe=described)
@@ -140,7 +141,7 @@ def _chunks(unit: Unit) -> list[Chunk]:
     rows = unit.rows
     return [
         Chunk(
-            dataset=unit.dataset.path,
+            dataset=unit.dataset.path.absolute(),
             shard=unit.shard,
             referenced=unit.index,
             rows=tuple(rows[first : first + CHUNK_ROWS]),
@@ -150,31 +151,37 @@ def _chunks(unit: Unit) -> list[Chunk]:
 
 
 def _write_units(plan: _Plan, output: Output, on_progress: Progress) -> None:
-    schema = sequences_schema(pa.from_numpy_dtype(id_type(plan.tokenizer.vocab_size)))
-    recipe = plan.job.recipe
     todo = [unit for unit in plan.view.units if unit.name not in output.receipts]
     for unit, parts in _tokenized(plan, todo, on_progress):
         # Units are finished in order, so the shards of those before this one are known.
         shard = sum(len(receipt.shards) for receipt in output.receipts.values() if receipt.index < unit.index)
         with output.unit(unit.index, unit.name, shards="sequences", shard_size=0, split=unit.split) as writer:
-            rows: list[dict[str, Any]] = []
-            left: list[int] = []
-            for part in parts:
-                rows += part.sequences
-                left += [one.row for one in part.excluded]
-                writer.tally.add(_tally(part))
-                for one in part.excluded:
-                    writer.exclude(_exclusion(unit, one))
-            if rows:
-                writer.add_shard_of_rows(rows, schema, totals(rows, recipe))
-            writer.append(
-                "lengths",
-                [length_row(row, recipe, shard=shard, row=place, split=unit.split) for place, row in enumerate(rows)],
-                schema=lengths_schema(recipe.TARGETS),
-            )
-            for source in sorted({row["source"] for row in rows}):
-                writer.count_source(source, totals((row for row in rows if row["source"] == source), recipe))
-            writer.finish(notes={LEFT: left})
+            _write_unit(plan, writer, unit, parts, shard)
+
+
+def _write_unit(plan: _Plan, writer: UnitWriter, unit: Unit, parts: Iterator[Tokenized], shard: int) -> None:
+    """Write the sequences of `unit` as shard number `shard`, and what the tables say of them."""
+    sequences: list[dict[str, Any]] = []
+    lengths: list[dict[str, Any]] = []
+    left: list[int] = []
+    totals: Counter[str] = Counter()
+    for part in parts:
+        sequences += part.sequences
+        lengths += part.lengths
+        left += [one.row for one in part.excluded]
+        writer.tally.add(_tally(part))
+        for one in part.excluded:
+            writer.exclude(_exclusion(unit, one))
+        for source, counts in part.totals.items():
+            writer.count_source(source, +counts)
+            totals.update(counts)
+    if sequences:
+        ids = pa.from_numpy_dtype(id_type(plan.tokenizer.vocab_size))
+        writer.add_shard_of_rows(sequences, sequences_schema(ids), totals)
+    for row, length in enumerate(lengths):
+        length |= {"shard": shard, "row": row, "split": unit.split}
+    writer.append("lengths", lengths, schema=lengths_schema(plan.job.recipe.TARGETS))
+    writer.finish(notes={LEFT: left})
 
 
 def _tally(part: Tokenized) -> Tally:
@@ -232,7 +239,8 @@ def _count(plan: _Plan, on_progress: Progress) -> TokenizeResult:
     for _, parts in _tokenized(plan, list(plan.view.units), on_progress):
         for part in parts:
             tally.add(_tally(part))
-            sums.update(totals(part.sequences, plan.job.recipe))
+            for counts in part.totals.values():
+                sums.update(counts)
     return TokenizeResult(
-        path=plan.config.output, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(sums)
+        path=plan.config.output, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(+sums)
     )

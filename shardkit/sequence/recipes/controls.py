@@ -49,7 +49,7 @@ def resolve(wanted: Mapping[str, str], present: Collection[str], *, add: bool = 
     if missing and not add:
         raise ConfigError(
             f"the tokenizer has no control token {', '.join(f'{name} ({part})' for part, name in missing)}; "
-            f"it has {', '.join(present) or 'none'}",
+            f"it has {_some(list(present))}",
             hint=f"name one with --set {missing[0][0]}=TOKEN, or append what is missing with --add-control-tokens",
         )
     patch = names.get("image_patch")
@@ -59,3 +59,9 @@ def resolve(wanted: Mapping[str, str], present: Collection[str], *, add: bool = 
             hint="name a token of its own with --set image_patch=TOKEN",
         )
     return names
+
+
+def _some(names: list[str], limit: int = 40) -> str:
+    """The names in one line; of a long list the first ones and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more if names else "none"

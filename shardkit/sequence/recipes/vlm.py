@@ -30,7 +30,11 @@ _OBJECTIVE_OF = {"caption": "caption", "ocr": "ocr"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vlm:
-    """Caption, page and interleaved examples; an example without images is an ordinary text."""
+    """Caption, page and interleaved examples; an example without images is an ordinary text.
+
+    An image with no text behind it stays: eos follows from it. Only an image that is left in a window without any
+    target goes, and is counted.
+    """
 
     NAME: ClassVar[str] = "vlm"
     VERSION: ClassVar[int] = 1

@@ -47,6 +47,15 @@ def test_missing_tokens_are_listed_with_what_there_is() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("present", "says"), [([], "it has none"), ([f"<{n}>" for n in range(50)], "<38>, <39> and 10 more")]
+)
+def test_a_long_list_of_tokens_is_shortened_aloud(present: list[str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(PARTS, present)
+    assert caught.value.what.endswith(says)
+
+
 def test_with_adding_the_family_that_is_nearly_there_is_completed() -> None:
     assert resolve(PARTS, ["<bos>", "<image_patch>"], add=True)["eos"] == "<eos>"
     assert resolve(PARTS, [], add=True)["eos"] == "<|im_end|>"
