@@ -116,6 +116,8 @@ class Output:
         if self.path.exists() and not self.path.is_dir():
             raise OutputError("a file is here", where=str(self.path), hint="choose another place with -o")
         fresh = not self.path.exists()
+        if not fresh and not (self.path / MANIFEST).exists():
+            self._meet_folder()  # before the lock, so that nothing is put into a folder that is not ours
         make_folder(self.path)
         self._lock(self.path)
         if (self.path / MANIFEST).exists():
