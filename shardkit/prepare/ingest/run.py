@@ -159,6 +159,10 @@ class _Ingest:
     """Inputs whose digest is being taken."""
     digests: dict[str, FileRead] = field(default_factory=dict)
     planned: dict[int, Unit] = field(default_factory=dict)
+    """Units whose results are still to come."""
+    num_units: int = 0
+    num_bytes: int = 0
+    """Bytes of the inputs whose units are done."""
 
     # ------------------------------------------------------------------ the work
     def _done(self, output: Output | None) -> Iterator[Done]:
@@ -169,8 +173,11 @@ class _Ingest:
         opener = Opener()
         try:
             for unit in units(self.listing, self.source, self.config, opener):
-                self.planned[unit.index] = unit
-                if output is None or not self._is_done(unit, output):
+                self.num_units = unit.index + 1
+                if output is not None and self._is_done(unit, output):
+                    self.num_bytes += unit.size
+                else:
+                    self.planned[unit.index] = unit
                     yield from self._tasks_of(unit, opener)
         finally:
             opener.close()
@@ -240,10 +247,9 @@ class _Ingest:
     def _full(self) -> bool:
         return self.config.limit is not None and self.read >= self.config.limit
 
-    def _say(self, index: int) -> None:
-        before = sum(p.size for k, unit in self.planned.items() if k < index for p in unit.slices)
+    def _say(self) -> None:
         total = sum(file.size for _, file in self.listing.inputs)
-        self.on_progress(min(before, total), total, f"{self.read} read, {self.excluded} excluded")
+        self.on_progress(min(self.num_bytes, total), total, f"{self.read} read, {self.excluded} excluded")
 
     # ------------------------------------------------------------------ without output
     def rehearse(self) -> IngestResult:
@@ -256,7 +262,7 @@ class _Ingest:
                 if isinstance(result, Kept):
                     images += len(result.example.images)
                     size += payload(result.example)
-            self._say(done.unit)
+            self._say()
             if self._full:
                 break
         return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size)
@@ -267,10 +273,12 @@ class _Ingest:
         for index, results in groupby(self._done(output), key=attrgetter("unit")):
             writer = output.unit(index, _name(index), shards=self.config.shards, shard_size=self.config.shard_size)
             with writer:
-                self._write_unit(self.planned[index], results, writer)
+                unit = self.planned.pop(index)
+                self._write_unit(unit, results, writer)
+            self.num_bytes += unit.size
             if self._full:
                 break
-        for name in set(output.receipts) - {_name(index) for index in self.planned}:
+        for name in set(output.receipts) - {_name(index) for index in range(self.num_units)}:
             output.drop(name)
         receipts = sorted(output.receipts.values(), key=attrgetter("index"))
         tally = Tally()
@@ -318,7 +326,7 @@ class _Ingest:
                     self._note(file, containers[file.name].size)
                 else:
                     files[file.name] = file
-            self._say(unit.index)
+            self._say()
             if self._full:
                 break
         rows = [_input_row(file, accounts.get(name)) for name, file in sorted(files.items())]

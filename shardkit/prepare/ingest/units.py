@@ -45,6 +45,11 @@ class Unit:
     index: int
     slices: tuple[Slice, ...]
 
+    @property
+    def size(self) -> int:
+        """In bytes of its inputs."""
+        return sum(piece.size for piece in self.slices)
+
     def key(self) -> list[object]:
         """What the unit is, for its receipt: names and borders."""
         return [
