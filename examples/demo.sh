@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-raw=tests/data # 50 captioned pictures, 60 text lines of 19 books, 60 web documents; see its SOURCE.md
+raw=tests/data # 62 captioned pictures, 60 text lines of 19 books, 60 web documents; see its SOURCE.md
 out=demo
 rm -rf "$out"
 
@@ -14,7 +14,7 @@ run() {
 }
 
 echo '== 1. Raw files to hashed shards. Every row ends as kept or excluded, with a reason.'
-run ingest caption $raw/captions/00000.tar -o $out/captions --source alttext --licence MIT
+run ingest caption $raw/captions/00000.tar $raw/captions/pairs.csv -o $out/captions --source alttext --licence MIT
 run ingest ocr $raw/ocr -o $out/lines --source dta --licence 'public domain' --group-by '@path:([^/]+)_[0-9]+_[0-9]+'
 run ingest obelics $raw/obelics/obelics.parquet --images $raw/obelics --url-map $raw/obelics/url_map.jsonl \
     -o $out/pages --source pages --licence 'MIT, Apache-2.0'

@@ -5,9 +5,11 @@ Every choice is by name order and counts, so the same sets give the same files. 
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,27 @@ def ocr(source: Path, out: Path) -> None:
 
 
 def captions(source: Path, out: Path) -> None:
-    """The first tar: 50 images, each with its alt text."""
-    out.mkdir(parents=True)
+    """The first tar: 50 images, each with its alt text; and a table of 12 pairs, four of which the tar has too, word for word."""
+    (out / "pictures").mkdir(parents=True)
     shutil.copyfile(source / "00000.tar", out / "00000.tar")
+    rows = []
+    for name, number in (("00000.tar", 4), ("00001.tar", 8)):
+        with tarfile.open(source / name) as tar:
+            members = {member.name: member for member in tar}
+            keys = sorted({name.split(".")[0] for name in members})
+            single = [key for key in keys if len(json.loads(_bytes(tar, members[f"{key}.json"]))["captions"]) == 1]
+            for key in single[:number]:
+                picture = next(f"{key}{suffix}" for suffix in (".jpg", ".png") if f"{key}{suffix}" in members)
+                (out / "pictures" / picture).write_bytes(_bytes(tar, members[picture]))
+                rows.append((f"pictures/{picture}", _bytes(tar, members[f"{key}.txt"]).decode()))
+    with (out / "pairs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("image", "caption"), *rows])
+
+
+def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    assert file is not None, member.name
+    return file.read()
 
 
 def obelics(source: Path, out: Path) -> None:

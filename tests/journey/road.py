@@ -38,7 +38,8 @@ def result(*arguments: object) -> dict[str, object]:
 
 
 def ingest_captions(sample: Path, out: Path) -> list[object]:
-    return ["ingest", "caption", sample / "captions" / "00000.tar", "-o", out, "--source", "alttext", "--licence", "MIT",
+    raw = sample / "captions"
+    return ["ingest", "caption", raw / "00000.tar", raw / "pairs.csv", "-o", out, "--source", "alttext", "--licence", "MIT",
             "--revision", "8bd5355", "--unit-size", 150_000]  # fmt: skip
 
 

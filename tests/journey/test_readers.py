@@ -34,7 +34,7 @@ def rows_by_pyarrow(dataset: Path) -> list[dict]:
 
 def test_plain_pyarrow(captions: Path):
     rows = rows_by_pyarrow(captions)
-    assert len(rows) == 50
+    assert len(rows) == 62
     assert all(row["images"][0]["bytes"][:2] in (b"\xff\xd8", b"\x89P") for row in rows)
     assert all(any(segment["text"] for segment in row["segments"]) for row in rows)
 

@@ -56,11 +56,12 @@ def test_rows_are_accounted_for_at_every_stage(road: Road):
     for name, count in counts.items():
         assert count["read"] == count["kept"] + count["excluded"], name
         assert sum(count["excluded_by_reason"].values()) == count["excluded"], name
-    assert counts["captions"]["read"] == 50
+    assert counts["captions"]["read"] == 62
     assert counts["lines"]["read"] == 60
     assert counts["pages"]["read"] == 60
     kept = sum(counts[name]["kept"] for name in ("captions", "lines", "pages"))
     assert counts["clean"]["read"] == kept
+    assert counts["clean"]["excluded"] == 4, "the pairs that stand in the tar and in the table"
     assert counts["split"]["read"] == counts["split"]["kept"] == counts["clean"]["kept"]
 
 
