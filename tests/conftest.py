@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.journey.road import Road, walk
+
 # Two xdist workers on two cores: a pool of threads in each would only make them wait for one another. Set before
 # numpy and torch are first imported, and inherited by the command lines that tests start.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -53,3 +55,9 @@ def torture(pytestconfig: pytest.Config) -> Path:
 def sample() -> Path:
     """The bundled sample: tests/data, with captions, ocr, obelics and a tokenizer."""
     return ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def road(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Road:
+    """The whole road on the bundled sample, with one worker. Only to be read."""
+    return walk(tmp_path_factory.mktemp("road"), sample, workers=1)
