@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.loader.device import Batch
 from shardkit.store.dataset import Dataset
@@ -88,23 +89,25 @@ def train(
         rank, world_size = stack.enter_context(joined_ranks())
         config = settle(config, facts)
         stack.enter_context(repeatable(config))
+        trainee = build(config, facts, dataset, rank, world_size)
+        for loader in trainee.loaders:
+            stack.callback(loader.close)
         if rank == 0:
             stack.enter_context(locked(config.out))
             open_run(config, facts, world_size=world_size)
         wait_for_all()
 
-        trainee = build(config, facts, dataset, rank, world_size)
-        for loader in trainee.loaders:
-            stack.callback(loader.close)
         saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
-        done, loss, note = restore(trainee, saved) if saved else (0, float("nan"), "there is no checkpoint yet")
-        streams = [iter(loader) for loader in trainee.loaders]
+        done, loss, note = (
+            restore(trainee, saved) if saved else (0, float("nan"), "no checkpoint is there, it begins anew")
+        )
+        streams = [endless(loader) for loader in trainee.loaders]
         if rank > 0:
             for step in range(done + 1, config.steps + 1):
                 loss = take_step(trainee, streams, step)["loss"]
         else:
             if config.resume:
-                on_note(f"{config.out}: {note}; the run goes on after step {done}")
+                on_note(f"{config.out}: {note}")
             log = stack.enter_context(Log(config.out / "log.jsonl", step=done))
             for step in range(done + 1, config.steps + 1):
                 record = take_step(trainee, streams, step)
@@ -149,13 +152,13 @@ def build(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_
 
 
 def restore(trainee: Trainee, saved: dict[str, Any]) -> tuple[int, float, str]:
-    """Put the trainee where its checkpoint left it; (step, its loss, what the loader promises of the stream)."""
+    """Put the trainee where its checkpoint left it; (step, its loss, a note with what the loader promises)."""
     refuse_changes(saved["stages"][-1], trainee.stages[-1], where=trainee.config.out)
     trainee.model.load_state_dict(saved["model"])
     trainee.optimizer.load_state_dict(saved["optimizer"])
     torch.set_rng_state(saved["rng"])
     promises = [loader.load_state_dict(saved["loader"]) for loader in trainee.loaders]
-    return saved["step"], saved["loss"], str(promises[0])
+    return saved["step"], saved["loss"], f"goes on after step {saved['step']}, {promises[0]}"
 
 
 def content_of(trainee: Trainee, step: int, loss: float) -> dict[str, Any]:
@@ -214,6 +217,23 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
         "data_wait_share": round(waited / seconds, 4),
         "batch_id": batches[0].batch_id,
     }
+
+
+def endless(loader: StreamingLoader) -> Iterator[Batch]:
+    """Epoch after epoch.
+
+    Raises:
+        ConfigError: where an epoch has no batch.
+    """
+    while True:
+        num_batches = 0
+        for batch in loader:
+            num_batches += 1
+            yield batch
+        if not num_batches:
+            raise ConfigError(
+                "an epoch has fewer packs than a global batch", hint="lower --global-batch, or lower --max-tokens"
+            )
 
 
 def count(batch: Batch) -> Tensor:

@@ -15,16 +15,17 @@ N: patches, M: images, S: slots, D: width of the tower, H: heads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
 from shardkit.errors import IntegrityError
+from shardkit.loader.patches import Patches
 from shardkit.media.processors.omvt import KINDS
 from shardkit.trainer.attention import Segments, attend
 from shardkit.trainer.layers import Attend, SwiGLU
@@ -34,19 +35,6 @@ MIN_WEIGHT = 0.05
 """No stream's weight falls below this, so that each keeps learning"""
 SHORTEST_WAVE, LONGEST_WAVE = 16.0, 16384.0
 """Pixels: from the step of the small patches to beyond the longest page"""
-
-
-SlotBias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(sharpness [H], rows_q, rows_k) -> what is added to the logits, see `attend`"""
-
-
-class PatchRows(Protocol):
-    values: Tensor
-    """[N, 3 * height * width], normalised"""
-    image: Tensor
-    """[N], ascending"""
-    row: Tensor
-    col: Tensor
 
 
 class Tower(nn.Module):
@@ -65,7 +53,7 @@ class Tower(nn.Module):
 
     def forward(
         self,
-        patches: Mapping[str, PatchRows],
+        patches: Mapping[str, Patches],
         sizes_M2: Tensor,
         slots_M: Tensor,
         *,
@@ -84,26 +72,39 @@ class Tower(nn.Module):
         """
         check_slots(sizes_M2, slots_M, self.slot_side)
         grids = {kind: grid(sizes_M2, *self.patch_sizes[kind]) for kind in KINDS}
-        keys = torch.cat([self.streams[kind](patches[kind], grids[kind], attention) for kind in KINDS])
-        owner = torch.cat([patches[kind].image for kind in KINDS])
         counts = torch.stack([grids[kind].prod(1) for kind in KINDS], dim=1)
         prior = torch.log(self.router(sizes_M2) if weights is None else weights) - torch.log(counts)
-        by_image = torch.argsort(owner, stable=True)
-        keys = keys[by_image]
-        prior_N = torch.cat([prior[patches[kind].image, k] for k, kind in enumerate(KINDS)])[by_image]
-        key_places = torch.cat([places(patches[kind], *self.patch_sizes[kind]) for kind in KINDS])[by_image]
-        slot_places = slot_centres(sizes_M2, slots_M, self.slot_side)
-
-        def bias(sharpness_H: Tensor, rows_q: Tensor, rows_k: Tensor) -> Tensor:
-            """[B, H, queries, keys]: near patches first, and the router's prior."""
-            apart = (slot_places[rows_q][:, :, None] - key_places[rows_k][:, None]) / self.slot_side
-            return prior_N[rows_k][:, None, None] - sharpness_H[:, None, None] * apart.square().sum(-1)[:, None]
-
-        slots = self.query + encode_places(slot_places, len(self.query))
+        keys = torch.cat([self.streams[kind](patches[kind], grids[kind], attention) for kind in KINDS])
+        key_places = torch.cat([places(patches[kind], *self.patch_sizes[kind]) for kind in KINDS])
+        key_prior = torch.cat([prior[patches[kind].image, k] for k, kind in enumerate(KINDS)])
+        by_image = torch.argsort(torch.cat([patches[kind].image for kind in KINDS]), stable=True)
+        bias = SlotBias(
+            slot_places=slot_centres(sizes_M2, slots_M, self.slot_side) / self.slot_side,
+            key_places=key_places[by_image] / self.slot_side,
+            key_prior=key_prior[by_image],
+        )
+        slots = self.query + encode_places(bias.slot_places * self.slot_side, len(self.query))
         segments = Segments.of(slots_M.tolist(), counts.sum(1).tolist(), device=slots.device)
         for block in self.compressor:
-            slots = block(slots, keys, bias, segments, attention)
+            slots = block(slots, keys[by_image], bias, segments, attention)
         return cast(Tensor, self.projector(self.norm(slots)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotBias:
+    """What is added to the logits between slots and patches: near patches first, and the router's prior."""
+
+    slot_places: Tensor
+    """[S, 2] y and x, in sides of a slot"""
+    key_places: Tensor
+    """[N, 2]"""
+    key_prior: Tensor
+    """[N]"""
+
+    def between(self, sharpness_H: Tensor, rows_q: Tensor, rows_k: Tensor) -> Tensor:
+        """[B, H, queries, keys]"""
+        apart = self.slot_places[rows_q][:, :, None] - self.key_places[rows_k][:, None]
+        return self.key_prior[rows_k][:, None, None] - sharpness_H[:, None, None] * apart.square().sum(-1)[:, None]
 
 
 class Router(nn.Module):
@@ -134,7 +135,7 @@ class Stream(nn.Module):
         self.mlps = nn.ModuleList(Residual(SwiGLU(size.width, 2 * size.width), size.width) for _ in range(size.depth))
         self.norm = nn.RMSNorm(size.width, eps=1e-6)
 
-    def forward(self, patches: PatchRows, grid_M2: Tensor, attention: Attend) -> Tensor:
+    def forward(self, patches: Patches, grid_M2: Tensor, attention: Attend) -> Tensor:
         """[N, D] in the order of the patches."""
         hidden = self.embed(patches.values)  # its bias is the kind's own vector
         hidden = hidden + encode_places(places(patches, *self.patch_size), hidden.shape[1])
@@ -237,7 +238,7 @@ class CompressorBlock(nn.Module):
         query = self.query(self.norm(slots)).unflatten(1, (self.heads, -1))
         key, value = self.key_value(keys).unflatten(1, (2, self.heads, -1)).unbind(1)
         sharpness = torch.exp(self.log_sharpness) * spread(self.heads, query.device)
-        answer = attention(query, key, value, segments, bias=partial(bias, sharpness))
+        answer = attention(query, key, value, segments, bias=partial(bias.between, sharpness))
         return cast(Tensor, self.mlp(slots + self.outward(answer.flatten(1))))
 
 
@@ -256,7 +257,7 @@ def spread(heads: int, device: torch.device) -> Tensor:
     return 8 ** (1 - torch.arange(heads, device=device) / max(heads - 1, 1))
 
 
-def places(patches: PatchRows, height: int, width: int) -> Tensor:
+def places(patches: Patches, height: int, width: int) -> Tensor:
     """[N, 2]: y and x of the patches' centres in pixels."""
     return torch.stack([(patches.row + 0.5) * height, (patches.col + 0.5) * width], dim=1)
 

@@ -1,0 +1,223 @@
+"""A run: its steps, its folder, and what it takes to go on with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from shardkit.errors import ConfigError, OutputError, ResumeError
+from shardkit.trainer.build import weights_digest
+from shardkit.trainer.checkpoint import load_checkpoint
+from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.evaluate import evaluate
+from shardkit.trainer.loop import train
+from shardkit.trainer.metrics import read_log
+from shardkit.trainer.run import locked
+
+
+def make_config(tokens: Path, out: Path, **changes) -> TrainConfig:
+    settings = {"steps": 6, "max_tokens": 64, "warmup": 2, "threads": 1, **changes}
+    return TrainConfig(task="vlm-align", data=tokens, out=out, **settings)
+
+
+def log_of(out: Path) -> list[dict]:
+    return read_log(out / "log.jsonl")
+
+
+def test_a_run_that_goes_on_ends_with_the_same_bits(tokens: Path, tmp_path: Path):
+    whole = train(make_config(tokens, tmp_path / "whole"))
+    train(make_config(tokens, tmp_path / "parts", steps=3))
+    torch.rand(7)  # what happens in between does not matter
+    resumed = train(make_config(tokens, tmp_path / "parts", resume=True))
+    assert (resumed.step, resumed.loss, resumed.weights_digest) == (6, whole.loss, whole.weights_digest)
+
+    one, other = (load_checkpoint(tmp_path / name / "checkpoints") for name in ("whole", "parts"))
+    for name in one["model"]:
+        assert torch.equal(one["model"][name], other["model"][name]), name
+    for number, state in one["optimizer"]["state"].items():
+        assert all(torch.equal(value, other["optimizer"]["state"][number][name]) for name, value in state.items())
+    assert torch.equal(one["rng"], other["rng"])
+    assert one["loader"] == other["loader"]
+    assert one["stages"] == other["stages"]
+
+    logs = [log_of(tmp_path / name) for name in ("whole", "parts")]
+    assert [record["step"] for record in logs[1]] == [1, 2, 3, 4, 5, 6]
+    assert [record["loss"] for record in logs[0]] == [record["loss"] for record in logs[1]]
+    assert [record["batch_id"] for record in logs[0]] == [record["batch_id"] for record in logs[1]]
+    assert "resumed" in logs[1][3]
+    assert "resumed" not in logs[1][2]
+
+
+def test_a_run_crosses_epochs_and_resumes_there(tokens: Path, tmp_path: Path):
+    whole = train(make_config(tokens, tmp_path / "whole", steps=14, checkpoint_every=4))
+    epochs = [int(record["batch_id"].split("/")[1]) for record in log_of(tmp_path / "whole")]
+    assert epochs[0] == 0
+    assert epochs[-1] > 0
+    first_of_second = epochs.index(1)
+    train(make_config(tokens, tmp_path / "parts", steps=first_of_second))
+    resumed = train(make_config(tokens, tmp_path / "parts", steps=14, resume=True, checkpoint_every=4))
+    assert resumed.weights_digest == whole.weights_digest
+
+
+def test_the_state_of_the_process_is_left_as_it_was(tokens: Path, tmp_path: Path):
+    before = torch.get_rng_state(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    train(make_config(tokens, tmp_path / "run", steps=1, threads=2))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (torch.are_deterministic_algorithms_enabled(), torch.get_num_threads())
+
+
+def test_the_seed_decides_weights_and_order(tokens: Path, tmp_path: Path):
+    one, same, other = (
+        train(make_config(tokens, tmp_path / name, steps=2, seed=seed)).weights_digest
+        for name, seed in (("one", 1), ("same", 1), ("other", 2))
+    )
+    assert one == same != other
+
+
+def test_the_loss_falls(tokens: Path, tmp_path: Path):
+    train(make_config(tokens, tmp_path / "run", steps=40, lr=3e-3))
+    losses = [record["loss"] for record in log_of(tmp_path / "run")]
+    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
+
+
+def test_micro_steps_take_the_same_steps_up_to_rounding(tokens: Path, tmp_path: Path):
+    for parts in (1, 2, 4):
+        train(make_config(tokens, tmp_path / str(parts), steps=1, global_batch=4, max_tokens=32, micro_steps=parts))
+    records = [log_of(tmp_path / str(parts))[0] for parts in (1, 2, 4)]
+    for record in records[1:]:
+        assert record["loss"] == pytest.approx(records[0]["loss"], abs=1e-6)
+        assert record["grad_norm"] == pytest.approx(records[0]["grad_norm"], abs=1e-5)
+        for name in ("sequences", "images", "pixels", "tokens", "supervised_tokens"):
+            assert record[name] == records[0][name]
+
+
+def test_the_log_counts_what_a_step_saw(tokens: Path, tmp_path: Path):
+    train(make_config(tokens, tmp_path / "run", steps=2))
+    for record in log_of(tmp_path / "run"):
+        assert record["images"] == record["sequences"] > 1
+        assert record["pixels"] == record["images"] * 56 * 56
+        assert record["tokens"] <= 64
+        # bos, image_start, four slots, image_end are no targets.
+        assert record["supervised_tokens"] == record["tokens"] - 7 * record["sequences"]
+        assert record["loss_by_objective"] == {"ocr": pytest.approx(record["loss"])}
+        assert 0 <= record["data_wait_share"] <= 1
+
+
+def test_a_run_is_never_overwritten(tokens: Path, tmp_path: Path):
+    train(make_config(tokens, tmp_path / "run", steps=1))
+    before = (tmp_path / "run" / "log.jsonl").read_bytes()
+    with pytest.raises(OutputError, match="a run is there already") as error:
+        train(make_config(tokens, tmp_path / "run", steps=1))
+    assert "--resume" in error.value.hint
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
+
+
+def test_a_foreign_folder_is_left_alone(tokens: Path, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"the folder holds notes\.txt, and no run"):
+        train(make_config(tokens, tmp_path))
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_two_runs_do_not_share_a_folder(tokens: Path, tmp_path: Path):
+    with locked(tmp_path), pytest.raises(OutputError, match="another run is training here"):
+        train(make_config(tokens, tmp_path))
+
+
+def test_resuming_nothing_begins_anew_and_says_so(tokens: Path, tmp_path: Path):
+    notes = []
+    fresh = train(make_config(tokens, tmp_path / "fresh", steps=2))
+    result = train(make_config(tokens, tmp_path / "run", steps=2, resume=True), on_note=notes.append)
+    assert notes == [f"{tmp_path / 'run'}: no checkpoint is there, it begins anew"]
+    assert result.weights_digest == fresh.weights_digest
+
+
+def test_a_finished_run_has_nothing_left_to_do(tokens: Path, tmp_path: Path):
+    first = train(make_config(tokens, tmp_path / "run", steps=2))
+    again = train(make_config(tokens, tmp_path / "run", steps=2, resume=True))
+    shorter = train(make_config(tokens, tmp_path / "run", steps=1, resume=True))
+    assert (again.step, again.loss, again.weights_digest) == (2, first.loss, first.weights_digest)
+    assert (shorter.step, shorter.weights_digest) == (2, first.weights_digest)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lr": 2e-3}, r"lr: 0\.001 -> 0\.002"),
+        ({"seed": 5, "max_tokens": 63}, "max_tokens: 64 -> 63; seed: 0 -> 5"),
+        ({"objective_weights": {"ocr": 2.0}}, r"objective_weights: {} -> {'ocr': 2\.0}"),
+        ({"threads": 2}, "threads: 1 -> 2"),
+    ],
+)
+def test_changed_settings_are_refused_with_both_sides(tokens: Path, tmp_path: Path, changes, message):
+    train(make_config(tokens, tmp_path / "run", steps=1))
+    with pytest.raises(ResumeError, match=message):
+        train(make_config(tokens, tmp_path / "run", resume=True, **changes))
+
+
+def test_another_dataset_is_refused(tokens: Path, tmp_path: Path):
+    train(make_config(tokens, tmp_path / "run", steps=1))
+    run = tmp_path / "run" / "run.json"
+    saved = json.loads(run.read_text())
+    saved["facts"]["dataset_id"] = "0123"
+    run.write_text(json.dumps(saved))
+    with pytest.raises(ResumeError, match="dataset_id: 0123 -> "):
+        train(make_config(tokens, tmp_path / "run", resume=True))
+
+
+def test_what_a_run_left_open_is_decided_once(tokens: Path, tmp_path: Path):
+    first = train(make_config(tokens, tmp_path / "run", steps=1, max_tokens=None, threads=None))
+    assert first.config.max_tokens == 32
+    assert first.config.threads is not None
+    second = train(make_config(tokens, tmp_path / "run", steps=2, max_tokens=None, threads=None, resume=True))
+    assert second.config.bound() == first.config.bound()
+
+
+@pytest.mark.parametrize("part", ["vision", "lm"])
+def test_a_frozen_part_keeps_its_weights(tokens: Path, tmp_path: Path, part: str):
+    free = train(make_config(tokens, tmp_path / "free", steps=1)).model
+    frozen = train(make_config(tokens, tmp_path / "frozen", steps=3, freeze=(part,))).model
+    start = train(make_config(tokens, tmp_path / "start", steps=1, lr=0.0, weight_decay=0.0)).model
+    other = {"vision": "lm", "lm": "vision"}[part]
+    assert weights_digest(getattr(frozen, part)) == weights_digest(getattr(start, part))
+    assert weights_digest(getattr(frozen, other)) != weights_digest(getattr(start, other))
+    assert weights_digest(getattr(free, part)) != weights_digest(getattr(start, part))
+
+
+def test_weights_of_objectives_scale_the_loss(tokens: Path, tmp_path: Path):
+    one, two = (
+        train(make_config(tokens, tmp_path / str(weight), steps=1, objective_weights={"ocr": weight})).loss
+        for weight in (1.0, 2.0)
+    )
+    assert two == pytest.approx(2 * one)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "lm"}, "task lm takes no images, the dataset has 24"),
+        ({"objective_weights": {"text": 1.0}}, "no target of objective text"),
+        ({"max_tokens": 8}, "max_tokens is 8, but the longest sequence has"),
+    ],
+)
+def test_settings_that_do_not_fit_the_dataset_leave_nothing_behind(tokens: Path, tmp_path: Path, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        train(replace(make_config(tokens, tmp_path / "run"), **changes))
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_dataset_without_sequences_is_refused(tokens: Path, tmp_path: Path):
+    with pytest.raises(ConfigError, match="a dataset of stage ingest holds no sequences"):
+        train(make_config(tokens.parent / "ingest", tmp_path / "run"))
+
+
+def test_the_figure_of_a_run_covers_every_group(tokens: Path, tmp_path: Path):
+    result = train(make_config(tokens, tmp_path / "run", steps=1))
+    figure = evaluate(result.model, result.config)
+    assert (figure.split, figure.num_groups, figure.num_left_out) == ("all", 6, 0)
+    assert figure.difference == pytest.approx(figure.permuted - figure.right, abs=1e-6)
+    assert evaluate(result.model, result.config) == figure
