@@ -8,6 +8,7 @@ rows it selects.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from shardkit.store.rows import Block
 from shardkit.store.tar_shard import TarReader, index_path
 
 MANIFEST = "manifest.json"
+EXCLUSIONS = "exclusions.jsonl.zst"
 
 
 class ShardReader(Protocol):
@@ -197,6 +199,15 @@ class Dataset:
         stated = self.manifest.produced_by["table_files"][_table_path(name)]
         check_file(path, size=stated["size"], digest=stated["xxh3"])
         return pq.read_table(path, columns=None if columns is None else list(columns))
+
+    def exclusions(self) -> Iterator[bytes]:
+        """Yield a line of JSON for each excluded row."""
+        with (
+            pa.input_stream(str(self.path / EXCLUSIONS), compression="zstd") as stream,
+            io.BufferedReader(stream) as lines,
+        ):
+            for line in lines:
+                yield line.rstrip(b"\n")
 
     @cached_property
     def _blocks(self) -> dict[str, list[Block]]:

@@ -74,6 +74,10 @@ class DedupResult:
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 
+    @property
+    def dry_run(self) -> bool:
+        return self.dataset_id is None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "dataset": None if self.path is None else str(self.path),

@@ -145,6 +145,10 @@ class SplitResult:
     report: Mapping[str, Any]
     """As in the manifest: splits, by_source, groups, boilerplate, conflicts, notes."""
 
+    @property
+    def dry_run(self) -> bool:
+        return self.dataset_id is None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "dataset": None if self.path is None else str(self.path),

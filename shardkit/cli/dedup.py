@@ -1,0 +1,88 @@
+"""`shardkit dedup`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import datasets_argument, print_result, progress_bar, say, stage_options
+from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup.config import DedupConfig, DedupResult
+from shardkit.prepare.dedup.run import run
+
+_TEXTS_SHOWN = 5
+
+
+@click.command("dedup")
+@datasets_argument
+@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    metavar="LEVEL,...",
+    help=f"What counts as a duplicate: {', '.join(MATCHERS)}. Repeatable. [default: all of them]",
+)
+@click.option(
+    "--priority",
+    multiple=True,
+    metavar="SOURCE",
+    help="Keep examples of this source rather than others. Repeatable, the first before the second.",
+)
+@click.option(
+    "--max-removed-per-source",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    metavar="SHARE",
+    help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
+)
+@stage_options
+def command(*, datasets: tuple[Path, ...], levels: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
+    """Remove duplicates, across all datasets at once. The output refers to the shards of its inputs.
+
+    \b
+    exact  the same image bytes and the same text
+    pixel  images of the same pixels and the same text
+    text   the same text and no image; one with an image of its own is never removed for its text
+    The same image with another text stays, and a split keeps the two together.
+
+    \b
+    shardkit dedup work/captions work/pages -o work/clean
+    shardkit dedup work/captions work/web -o work/clean --level exact,pixel --priority captions
+    """
+    names = tuple(name.strip() for value in levels for name in value.split(",") if name.strip())
+    config = DedupConfig(inputs=datasets, levels=names if levels else tuple(MATCHERS), **given)
+    result = run(config, progress_bar("dedup", quiet=quiet))
+    table = _table(result)
+    if not result.dry_run:
+        say(table, quiet=quiet)
+    if result.refused:
+        say(f"would be refused: {result.refused}", quiet=quiet)
+    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
+    print_result(result.to_json(), as_json=as_json, text=text)
+
+
+def _table(result: DedupResult) -> str:
+    counts, report = result.counts, result.report
+    lines = [f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}"]
+    by_source: Mapping[str, Mapping[str, int]] = report["by_source"]
+    levels = [level for level in MATCHERS if any(level in row for row in by_source.values())]
+    width = max([len("source"), *map(len, by_source)])
+    lines.append(f"  {'source':{width}} " + " ".join(f"{name:>10}" for name in ("read", *levels, "kept")))
+    lines += [
+        f"  {source:{width}} " + " ".join(f"{row[name]:>10}" for name in ("read", *levels, "kept"))
+        for source, row in sorted(by_source.items())
+    ]
+    sharing, texts = report["same_images_other_text"], report["frequent_texts"]
+    if sharing["examples"]:
+        lines.append(f"{sharing['examples']} examples share their images with another text; they stay, one group each")
+    if texts["texts"]:
+        lines.append(f"{texts['texts']} texts stand beside several images, in {texts['examples']} examples; they stay")
+        lines += [f"  {row['examples']:>8}  {row['text']}" for row in texts["top"][:_TEXTS_SHOWN]]
+    if result.unchanged:
+        lines.append("unchanged")
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""`shardkit verify`: every file of a dataset against its manifest; with deep, every row against its bytes.
+
+    manifest -> files (size, digest) -> tables (row digests, counts) -> shards of inputs (views) -> stray files
+             -> deep: example ids, stored digests, pixels, asset ids, provenance
+Nothing is written, and nothing stops at the first problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardkit.engine import Progress, map_ordered, silent
+from shardkit.errors import IntegrityError
+from shardkit.prepare.audit.deep import deep_problems
+from shardkit.prepare.audit.tables import table_problems
+from shardkit.store.dataset import MANIFEST, Dataset, check_file
+from shardkit.store.output import CACHE, LOCK, WORK, listed_files
+from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
+
+_NAMED = 20
+_IGNORED = (f"{WORK}/", f"{CACHE}/")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyConfig:
+    dataset: Path
+    deep: bool = False
+    """Decode every image and compute every id again."""
+    bases: tuple[Path, ...] = ()
+    """Where moved inputs are looked for."""
+    workers: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyResult:
+    path: Path
+    dataset_id: str
+    files: int
+    """Compared with the manifest, those of inputs included."""
+    examples: int
+    problems: tuple[str, ...]
+    """`file: what`, in the order of the manifest."""
+    stray: tuple[str, ...]
+    """Files in the folder that are not of the dataset; no reader looks at them."""
+
+    @property
+    def error(self) -> IntegrityError | None:
+        if not self.problems:
+            return None
+        more = f" (and {len(self.problems) - _NAMED} more)" if len(self.problems) > _NAMED else ""
+        return IntegrityError(
+            "; ".join(self.problems[:_NAMED]) + more,
+            where=str(self.path),
+            hint="restore what is named, or build the dataset again from its inputs",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dataset": str(self.path),
+            "id": self.dataset_id,
+            "ok": not self.problems,
+            "files": self.files,
+            "examples": self.examples,
+            "problems": list(self.problems),
+            "stray": list(self.stray),
+        }
+
+
+def run(config: VerifyConfig, on_progress: Progress = silent) -> VerifyResult:
+    """Compare a dataset with its manifest.
+
+    Raises:
+        SourceError: where no dataset is.
+        IntegrityError: where the manifest itself is damaged, or the input of a view is gone.
+    """
+    dataset = Dataset.open(config.dataset, base=config.bases)
+    files = list(_files(dataset))
+    problems: list[str] = []
+    bad: set[Path] = set()
+    for done, (file, problem) in enumerate(map_ordered(_compare, files, workers=config.workers), 1):
+        if problem:
+            bad.add(file.path)
+            problems.append(problem)
+        on_progress(done, len(files), "files")
+    problems += table_problems(dataset, bad)
+    if config.deep:
+        problems += deep_problems(dataset, bad, bases=config.bases, workers=config.workers, on_progress=on_progress)
+    examples = next((entry.rows for entry in dataset.manifest.tables if entry.path == "tables/examples.parquet"), 0)
+    return VerifyResult(
+        path=config.dataset,
+        dataset_id=dataset.id,
+        files=len(files) + 1,
+        examples=examples,
+        problems=tuple(problems),
+        stray=tuple(_stray(dataset)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    name: str
+    """As it is reported: of an input's file, where the input lies too."""
+    path: Path
+    size: int
+    xxh3: str
+
+
+def _files(dataset: Dataset) -> Iterator[_File]:
+    """Everything that the manifest names, and the shards of inputs that a view refers to."""
+    for shard in (*dataset.shards, *dataset.sequence_shards):
+        entry = shard.entry
+        name = entry.path if shard.holder is dataset else str(shard.path)
+        yield _File(name=name, path=shard.path, size=entry.size, xxh3=entry.xxh3)
+        if entry.index_size is not None and entry.index_xxh3 is not None:
+            index = index_path(shard.path)
+            yield _File(name=f"{name}{INDEX_SUFFIX}", path=index, size=entry.index_size, xxh3=entry.index_xxh3)
+    for table in dataset.manifest.tables:
+        stated = dataset.manifest.produced_by["table_files"][table.path]
+        yield _File(name=table.path, path=dataset.path / table.path, size=stated["size"], xxh3=stated["xxh3"])
+    for file in dataset.manifest.files:
+        yield _File(name=file.path, path=dataset.path / file.path, size=file.size, xxh3=file.xxh3)
+
+
+def _compare(file: _File) -> tuple[_File, str]:
+    """A file, and what is wrong with it; run by a worker."""
+    try:
+        check_file(file.path, size=file.size, digest=file.xxh3)
+    except IntegrityError as error:
+        return file, f"{file.name}: {error.what}"
+    return file, ""
+
+
+def _stray(dataset: Dataset) -> Iterator[str]:
+    known = {MANIFEST, LOCK, *listed_files(dataset.manifest)}
+    for file in sorted(dataset.path.rglob("*")):
+        name = file.relative_to(dataset.path).as_posix()
+        if not file.is_dir() and name not in known and not name.startswith(_IGNORED):
+            yield name
