@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from shardkit.digest import xxh3
+from shardkit.loader import unpack
 from shardkit.loader.batch import BatchInfo, HostBatch, lay_out
 from shardkit.sequence.plan import Cursor, Draw
 from shardkit.sequence.sequence import Sequence, Slot
@@ -68,3 +70,30 @@ def make_host_batch(packs, random, *, denominators=None, patch=14, merge=2):
         after=NOWHERE,
     )
     return HostBatch(meta=buffers.meta, pixels=buffers.pixels, info=info), pixels
+
+
+def pack_digests(batch):
+    """One digest for each pack of a batch: ids, objectives, slots and pixels of its sequences."""
+    return [
+        xxh3(
+            b"".join(
+                part
+                for one in pack
+                for part in (
+                    repr(one.sequence.slots).encode(),
+                    one.sequence.input_ids.tobytes(),
+                    one.sequence.objectives,
+                    *(pixels.tobytes() for pixels in one.pixels),
+                )
+            )
+        )
+        for pack in unpack(batch.to_device("cpu"))
+    ]
+
+
+def seen(batches):
+    """(position, digests, examples, denominators) of each batch: all that must come again."""
+    return [
+        (batch.position, pack_digests(batch), batch.info.example_ids, batch.to_device("cpu").denominators.tolist())
+        for batch in batches
+    ]

@@ -58,17 +58,17 @@ class Lengths:
     @classmethod
     def from_table(cls, table: Table, *, split: str | None = None) -> Lengths:
         """The columns of tables/lengths.parquet; only the rows of `split` where one is named."""
-        columns = {name: _numpy(table.column(name)) for name in _COLUMNS}
-        names = columns["source"].astype(str)
-        chosen = np.ones(len(names), bool) if split is None else columns["split"].astype(str) == split
-        where = np.flatnonzero(chosen)
+        columns = {name: _numpy(table.column(name)) for name in _NUMBERS}
+        sources, source = _codes(table.column("source"))
+        splits, split_of = _codes(table.column("split"))
+        where = np.flatnonzero(np.isin(split_of, [code for code, name in enumerate(splits) if split in (None, name)]))
         where = where[np.lexsort((columns["row"][where], columns["shard"][where]))]
         supervised = np.zeros((len(OBJECTIVES), len(where)), np.int64)
         for objective, byte in OBJECTIVES.items():
             column = f"supervised_{objective}"
             if byte and column in table.column_names:
                 supervised[byte] = _numpy(table.column(column))[where]
-        sources, codes = np.unique(names[where], return_inverse=True)
+        present, codes = np.unique(source[where], return_inverse=True)
         return cls(
             key=columns["key"][where].astype(np.uint64),
             shard=columns["shard"][where].astype(np.int32),
@@ -78,11 +78,20 @@ class Lengths:
             patches=columns["num_patches"][where].astype(np.int64),
             supervised=supervised,
             source=codes.astype(np.int32),
-            sources=tuple(sources.tolist()),
+            sources=tuple(sources[code] for code in present.tolist()),
         )
 
 
-_COLUMNS = ("key", "shard", "row", "num_tokens", "num_images", "num_patches", "source", "split")
+_NUMBERS = ("key", "shard", "row", "num_tokens", "num_images", "num_patches")
+
+
+def _codes(column: Any) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The distinct names of a column, ascending, and the place of each row's name among them."""
+    encoded = column.dictionary_encode().combine_chunks()
+    found: list[str] = encoded.dictionary.to_pylist()
+    names = sorted(found)
+    place = np.array([names.index(name) for name in found], np.int64)
+    return names, place[_numpy(encoded.indices)] if found else np.zeros(0, np.int64)
 
 
 def _numpy(column: Any) -> npt.NDArray[Any]:

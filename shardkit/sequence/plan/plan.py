@@ -273,6 +273,10 @@ class Plan:
         again = chain.from_iterable(block.packs for _, _, block in self._blocks(start))
         return (*packs, *islice(cycle(again), missing))
 
+    def knows_steps(self, epoch: int) -> bool:
+        """Whether `num_steps` needs no survey."""
+        return epoch in self._num_steps or epoch in self._surveys
+
     def num_steps(self, epoch: int) -> int:
         """Steps of an epoch, exactly; surveys it where they are not known. With a rest, steps taken before count."""
         if epoch not in self._num_steps:

@@ -1,0 +1,174 @@
+"""Steps of a plan to host batches: read the sequences, decode their pictures into place, in threads, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from shardkit.errors import ShardkitError, SourceError
+from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, Quarantined, lay_out
+from shardkit.loader.choices import Rank
+from shardkit.loader.reader import Loaded, Reader
+from shardkit.media.reasons import BadMedia
+from shardkit.sequence.plan import Plan, Step, shares
+from shardkit.sequence.sequence import Slot
+
+MAX_QUARANTINED = 100
+"""Pictures that one rank may mask before the run stops: so many are no accident."""
+_LONGEST_DETAIL = 100
+"""Characters; a state has room for as many quarantined pictures as are allowed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Picture:
+    """A slot whose pixels are on their way."""
+
+    sequence: int
+    """Place of its sequence in the batch."""
+    loaded: Loaded
+    slot: Slot
+    decode: Callable[[], None]
+    future: Future[None] | None
+
+    def wait(self) -> None:
+        """Until its pixels are there; decodes them here where no thread does."""
+        if self.future is None:
+            self.decode()
+        else:
+            self.future.result()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Pending:
+    step: Step
+    sequences: list[Loaded]
+    rows: list[tuple[int, int]]
+    buffers: Buffers
+    pictures: list[_Picture] = field(default_factory=list)
+
+    def cancel(self) -> None:
+        for picture in self.pictures:
+            if picture.future is not None:
+                picture.future.cancel()
+
+
+class Assembler:
+    """Makes the batches of one rank.
+
+    Args:
+        threads: decode in so many threads; 0 decodes where the batch is asked for.
+        ahead: batches that are begun before they are asked for; bounds the memory.
+        on_bad: raise | quarantine, for pictures that cannot be decoded.
+    """
+
+    def __init__(self, plan: Plan, reader: Reader, rank: Rank, *, threads: int, ahead: int, on_bad: str) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._rank = rank
+        self._ahead = ahead
+        self._on_bad = on_bad
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shardkit-decode") if threads else None
+
+    def batches(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
+        """The batches of `steps`, in their order.
+
+        An error is raised in the place of the batch it belongs to, when those before it were handed out.
+        """
+        pending: deque[_Pending] = deque()
+        failed: ShardkitError | None = None
+        try:
+            for step in steps:
+                try:
+                    pending.append(self._begin(step))
+                except ShardkitError as error:
+                    failed = error
+                    break
+                if len(pending) > self._ahead:
+                    yield self._finish(pending.popleft())
+            while pending:
+                yield self._finish(pending.popleft())
+            if failed is not None:
+                raise failed
+        finally:
+            for begun in pending:
+                begun.cancel()
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _begin(self, step: Step) -> _Pending:
+        plan, lengths = self._plan, self._plan.lengths
+        own = shares(plan.costs(step.packs), self._rank.world_size)[self._rank.rank]
+        packs = [step.packs[place] for place in own]
+        rows = [(int(lengths.shard[index]), int(lengths.row[index])) for pack in packs for index in pack]
+        sequences = [self._reader.sequence(shard, row) for shard, row in rows]
+        bounds = np.cumsum([0, *(len(pack) for pack in packs)]).tolist()
+        buffers = lay_out(
+            [[loaded.sequence for loaded in sequences[bounds[i] : bounds[i + 1]]] for i in range(len(packs))],
+            plan.denominators(step.packs),
+            patch=self._reader.patch,
+            merge=self._reader.merge,
+        )
+        pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers)
+        slots = [
+            (number, loaded, slot)
+            for number, loaded in enumerate(sequences)
+            for slot in sorted(loaded.sequence.slots, key=lambda slot: slot.start)
+        ]
+        for (number, loaded, slot), place in zip(slots, buffers.places, strict=True):
+            decode = partial(self._reader.picture, loaded, slot, place)
+            future = self._threads.submit(decode) if self._threads else None
+            pending.pictures.append(_Picture(sequence=number, loaded=loaded, slot=slot, decode=decode, future=future))
+        return pending
+
+    def _finish(self, pending: _Pending) -> HostBatch:
+        quarantined = []
+        for picture in pending.pictures:
+            try:
+                picture.wait()
+            except BadMedia as bad:
+                if self._on_bad == "raise":
+                    pending.cancel()
+                    raise self._unreadable(picture, bad) from bad
+                pending.buffers.mask(picture.sequence)
+                quarantined.append(_entry(pending, picture, bad))
+        step, rank = pending.step, self._rank
+        return HostBatch(
+            meta=pending.buffers.meta,
+            pixels=pending.buffers.pixels,
+            info=BatchInfo(
+                batch_id=f"{self._plan.digest}/{step.epoch}/{step.step}/{rank.rank}of{rank.world_size}",
+                epoch=step.epoch,
+                step=step.step,
+                example_ids=tuple(loaded.example_id for loaded in pending.sequences),
+                sources=tuple(loaded.source for loaded in pending.sequences),
+                rows=tuple(pending.rows),
+                quarantined=tuple(quarantined),
+                after=step.after,
+            ),
+        )
+
+    def _unreadable(self, picture: _Picture, bad: BadMedia) -> SourceError:
+        return SourceError(
+            f"image {picture.slot.image} cannot be decoded ({bad})",
+            where=self._reader.place(picture.loaded),
+            hint='leave the example out, or mask what cannot be read with on_bad="quarantine"',
+        )
+
+
+def _entry(pending: _Pending, picture: _Picture, bad: BadMedia) -> Quarantined:
+    shard, row = pending.rows[picture.sequence]
+    return Quarantined(
+        example_id=picture.loaded.example_id,
+        shard=shard,
+        row=row,
+        image=picture.slot.image,
+        reason=bad.reason,
+        detail=bad.detail[:_LONGEST_DETAIL],
+    )

@@ -1,0 +1,79 @@
+"""What a loader is asked for, checked: split, rank, and words of a list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardkit.errors import ConfigError
+from shardkit.sequence.plan import check_world
+from shardkit.store.dataset import Dataset
+
+NEVER_SPLIT = ("all",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rank:
+    rank: int
+    world_size: int
+
+
+def choose_split(dataset: Dataset, split: str | None) -> str:
+    """The split to read: `train` of a dataset that is split, `all` of one that never was.
+
+    Raises:
+        ConfigError: where the dataset holds no sequences, or no such split.
+    """
+    if dataset.stage != "tokenize":
+        raise ConfigError(
+            f"a dataset of stage {dataset.stage} holds no sequences",
+            where=str(dataset.path),
+            hint="run `shardkit tokenize` on it and name its output",
+        )
+    if split is None:
+        split = "all" if dataset.splits == NEVER_SPLIT else "train"
+    if split not in dataset.splits:
+        raise ConfigError(
+            f"there is no split {split!r} (splits: {', '.join(dataset.splits)})",
+            where=str(dataset.path),
+            hint="name one of them with split=, or --split",
+        )
+    return split
+
+
+def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> Rank:
+    """The rank that is named, that of torchrun's environment, or the only one.
+
+    Raises:
+        ConfigError: where it is half given or outside the world, or the world does not divide the global batch.
+    """
+    if (rank is None) != (world_size is None):
+        given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
+        raise ConfigError(f"{given} is given, {missing} is not", hint="give both, or neither")
+    if rank is None or world_size is None:
+        rank, world_size = _environment("RANK", 0), _environment("WORLD_SIZE", 1)
+    check_world(global_batch, world_size)
+    if not 0 <= rank < world_size:
+        raise ConfigError(
+            f"rank {rank} is not one of {world_size} ranks", hint="count ranks from 0 to the world size minus 1"
+        )
+    return Rank(rank=rank, world_size=world_size)
+
+
+def check_choice(name: str, value: object, known: Sequence[str]) -> None:
+    """Refuse a word that is not in the list."""
+    if value not in known:
+        raise ConfigError(f"{name} is {value!r}, none of {', '.join(known)}", hint=f"set {name} to one of them")
+
+
+def _environment(name: str, default: int) -> int:
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    if not text.isdecimal():
+        raise ConfigError(
+            f"{name} in the environment is {text!r}, not a number",
+            hint="start with torchrun, or give rank and world_size",
+        )
+    return int(text)

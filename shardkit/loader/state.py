@@ -1,0 +1,227 @@
+"""The state of a stream, and what may differ when it is restored.
+
+{"version", "plan",
+ "cursor":  {"epoch", "step", "block", "pack"},
+ "streams": how far each source was drawn before that block, and before that epoch,
+ "num_steps": of that epoch,
+ "bound":   what must be equal for the same batches to come,
+ "recorded": what may differ,
+ "rests":   plans that this one goes on from, where settings were changed within an epoch,
+ "quarantine": images that this rank could not read}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from shardkit.errors import ResumeError
+from shardkit.loader import batch as layout
+from shardkit.loader.batch import Quarantined
+from shardkit.sequence.packers import PACKERS
+from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Rest
+from shardkit.sequence.plan import order as ordering
+from shardkit.store.dataset import Dataset
+
+VERSION = 1
+MAX_RESTS = 8
+"""Changes of settings within an epoch that a state remembers, at two KiB each."""
+
+State = dict[str, Any]
+
+
+class Promise(str, Enum):
+    """What a restored stream guarantees, from the most to the least."""
+
+    REPLAYABLE = "REPLAYABLE"
+    """The global batches that would have come, bit for bit; at equal world size the rank batches too."""
+    STATISTICALLY_EQUIVALENT = "STATISTICALLY_EQUIVALENT"
+    """Another order of what is left: no sequence of this epoch is repeated or lost."""
+    UNRECOVERABLE = "UNRECOVERABLE"
+    """Nothing; the state is refused."""
+
+
+REQUIRE = {"replayable": Promise.REPLAYABLE, "equivalent": Promise.STATISTICALLY_EQUIVALENT}
+"""What `require` may be, and the least promise that it accepts."""
+
+_PLANNED = ("max_tokens", "max_images", "max_patches", "global_batch", "packer", "tail", "block", "window", "mixture")
+"""Settings of order, pack and mixture: with others, what is left of an epoch can be planned anew."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    name: str
+    saved: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} is {_text(self.saved)} there, {_text(self.now)} here"
+
+
+def bound(dataset: Dataset, plan: Plan) -> State:
+    """Everything that decides the global batches, by name."""
+    return {
+        "dataset": dataset.id,
+        "split": plan.identity["split"],
+        **_flat("tokenize", dataset.recipe),
+        **asdict(plan.settings),
+        "mixture": plan.mixture.to_json() if plan.mixture else None,
+        "order_version": ordering.VERSION,
+        "packer_version": PACKERS[plan.settings.packer].version,
+        "batch_version": layout.VERSION,
+    }
+
+
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+    """What is not equal, by name."""
+    return [
+        Difference(name=name, saved=saved.get(name), now=now.get(name))
+        for name in sorted(saved.keys() | now.keys())
+        if saved.get(name) != now.get(name)
+    ]
+
+
+def judge(found: Sequence[Difference], saved: Mapping[str, Any]) -> Promise:
+    """The promise that can be kept in spite of these differences from what was bound."""
+    if not found:
+        return Promise.REPLAYABLE
+    names = {difference.name for difference in found}
+    packer = PACKERS.get(saved.get("packer", ""))
+    if packer is not None and packer.version == saved.get("packer_version"):
+        names.discard("packer_version")  # that of another packer: the one of the state is still here
+    return Promise.STATISTICALLY_EQUIVALENT if names <= set(_PLANNED) else Promise.UNRECOVERABLE
+
+
+def refuse_less(promise: Promise, require: str, found: Sequence[Difference]) -> None:
+    """Raise where a promise is less than what is required, with both sides of every difference.
+
+    Raises:
+        ResumeError
+    """
+    if promise is Promise.UNRECOVERABLE or (
+        promise is Promise.STATISTICALLY_EQUIVALENT and REQUIRE[require] is Promise.REPLAYABLE
+    ):
+        raise ResumeError(
+            f"the state was saved for another stream ({'; '.join(map(str, found))})",
+            where="loader state",
+            hint="load it into a loader of what it was saved with, or begin anew without it"
+            if promise is Promise.UNRECOVERABLE
+            else 'set these as they were, or accept another order of what is left with require="equivalent"',
+        )
+
+
+def write_cursor(plan: Plan, cursor: Cursor) -> State:
+    """The parts of a state that say where a plan is."""
+    streams = None
+    if plan.mixture is not None:
+        streams = {"draw": cursor.draw.to_json(), "origin": cursor.origin.to_json()}
+    place = {name: getattr(cursor, name) for name in ("epoch", "step", "block", "pack")}
+    return {"cursor": place, "streams": streams}
+
+
+def read_cursor(plan: Plan, state: Mapping[str, Any]) -> Cursor:
+    """The cursor that `write_cursor` wrote, for the same plan."""
+    place, streams = state["cursor"], state["streams"]
+    if streams is None:
+        start = plan.start(place["epoch"])
+        offset = place["block"] * plan.settings.block
+        draw = Draw(passes=start.draw.passes, offsets=(offset,), amounts=(0,))
+        return Cursor(**place, draw=draw, origin=start.origin)
+    return Cursor(**place, draw=Draw.of(streams["draw"]), origin=Draw.of(streams["origin"]))
+
+
+def with_rest(saved: State) -> list[State]:
+    """What a plan of other settings goes on from: the place in `saved`, and what that plan went on from itself.
+
+    Raises:
+        ResumeError: where settings were changed so often within an epoch that a state cannot hold it.
+    """
+    link = {name: saved[name] for name in ("bound", "cursor", "streams")}
+    earlier = saved["rests"]
+    if saved["streams"] is None and all(rest["cursor"]["epoch"] < saved["cursor"]["epoch"] for rest in earlier):
+        earlier = []  # that epoch is over, and without a mixture the next one owes nothing to it
+    if len(earlier) >= MAX_RESTS:
+        raise ResumeError(
+            f"the settings were changed {MAX_RESTS} times within an epoch, and a state holds no more",
+            where="loader state",
+            hint="go on with the settings of the state to the end of the epoch",
+        )
+    return [*earlier, link]
+
+
+def plan_after(
+    rests: Sequence[Mapping[str, Any]],
+    lengths: Lengths,
+    settings: PlanSettings,
+    mixture: Mixture | None,
+    identity: Mapping[str, Any],
+) -> Plan:
+    """The plan of these settings, where it goes on from the plans in `rests`, each of which went on from the one before."""
+    rest: Rest | None = None
+    for link in rests:
+        saved = link["bound"]
+        plan = Plan(
+            lengths,
+            PlanSettings(**{name: saved[name] for name in PlanSettings.__slots__}),
+            mixture=Mixture.of(saved["mixture"]) if saved["mixture"] else None,
+            identity=identity,
+            rest=rest,
+        )
+        cursor = read_cursor(plan, link)
+        rest = Rest(epoch=cursor.epoch, step=cursor.step, delivered=plan.delivered(cursor))
+    return Plan(lengths, settings, mixture=mixture, identity=identity, rest=rest)
+
+
+def check_form(state: Any) -> State:
+    """`state` itself where it has the form of one.
+
+    Raises:
+        ResumeError: where it has not, or a newer shardkit wrote it.
+    """
+    if isinstance(state, Mapping) and isinstance(state.get("version"), int) and state["version"] > VERSION:
+        raise ResumeError(
+            f"the state has version {state['version']}, this shardkit reads up to {VERSION}",
+            where="loader state",
+            hint="use the shardkit that wrote it, or a newer one",
+        )
+    parts = {"cursor": Mapping, "bound": Mapping, "rests": list, "quarantine": list, "plan": str, "version": int}
+    if not isinstance(state, Mapping) or not all(isinstance(state.get(name), kind) for name, kind in parts.items()):
+        raise ResumeError(
+            "this is no state of a loader",
+            where="loader state",
+            hint="give what state_dict() or state_after(batch) returned",
+        )
+    return dict(state)
+
+
+def log(logger: logging.Logger, promise: Promise, found: Sequence[Difference]) -> None:
+    """Say what is promised, and everything that is not as it was."""
+    text = f"{promise.value}: {'; '.join(map(str, found)) or 'nothing differs'}"
+    logger.log(logging.INFO if promise is Promise.REPLAYABLE else logging.WARNING, "loader state taken: %s", text)
+
+
+def write_quarantine(entries: Sequence[Quarantined]) -> list[State]:
+    return [asdict(entry) for entry in entries]
+
+
+def read_quarantine(entries: Sequence[Mapping[str, Any]]) -> list[Quarantined]:
+    return [Quarantined(**entry) for entry in entries]
+
+
+def _flat(prefix: str, value: Any) -> State:
+    """Nested settings as one level of dotted names, so that a difference is told by name."""
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    flat: State = {}
+    for name, inner in value.items():
+        flat |= _flat(f"{prefix}.{name}", inner)
+    return flat
+
+
+def _text(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:197]}..."

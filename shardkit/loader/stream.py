@@ -1,0 +1,376 @@
+"""The loader: a plan carried out, from any place of it, on any number of ranks and workers.
+
+for batch in loader: ...            one epoch, or `epochs` of them
+loader.state_dict()                 the place after the last batch that this process handed out
+loader.state_after(batch)           the place after a batch, whoever handed it out
+loader.load_state_dict(state)       go on from there; returns what is promised
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing.context
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from shardkit.errors import ConfigError, ResumeError, SourceError
+from shardkit.loader import state as states
+from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
+from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
+from shardkit.loader.choices import check_choice, choose_rank, choose_split
+from shardkit.loader.device import Batch
+from shardkit.loader.hosting import Hosting, Worker
+from shardkit.loader.reader import Reader, check_files
+from shardkit.loader.state import Promise, State
+from shardkit.sequence.plan import Cursor, Lengths, Mixture, Plan, PlanSettings, Step
+from shardkit.store.blocks import Verify
+from shardkit.store.dataset import Dataset
+
+logger = logging.getLogger("shardkit.loader")
+
+AHEAD = 2
+"""Batches that are begun before they are asked for."""
+MAX_THREADS = 4
+"""That decode pictures; no more than cores."""
+ON_BAD = ("raise", "quarantine")
+VERIFY = ("read", "open", "off")
+_REBUILT = ("_lengths", "_plan", "_assembler", "_reader")
+"""What a copy in another process makes itself."""
+
+
+class StreamingLoader(IterableDataset[Any]):
+    """The packed batches of a tokenized dataset.
+
+    Iterating gives the batches from the loader's place to the end of its epoch (of `epochs` epochs, where given), and
+    leaves the loader behind them: the next iteration goes on. In the workers of a
+    `torch.utils.data.DataLoader(loader, batch_size=None)` it gives `HostBatch`es; there every iteration of the
+    DataLoader is the next epoch, and an epoch that was left early is gone on with from `state_after(batch)`.
+
+    Args:
+        dataset: what `shardkit tokenize` wrote, or its path.
+        split: train where the dataset is split, everything where it never was.
+        max_tokens: of a pack; likewise max_images and max_patches, where given.
+        global_batch: packs of a step over all ranks; a multiple of the world size.
+        mixture: shares of the sources, as a mixture file says; None takes everything once an epoch.
+        packer: a name of PACKERS.
+        tail: drop | pad | wrap: what becomes of packs that do not fill a last global batch.
+        rank: data-parallel rank; with `world_size` from the environment of torchrun where not given, else 0 of 1.
+            Under tensor or context parallelism give both: ranks that work on the same data take the same number.
+        epochs: after so many, iterating gives nothing more.
+        verify: read | open | off: compare each block of rows before its first use, whole shards, sizes only.
+        on_bad: raise | quarantine: stop at a picture that cannot be decoded, or take the targets of its sequence away.
+        device: where batches are built.
+
+    Raises:
+        ConfigError: where settings and dataset do not fit.
+        IntegrityError: where a shard is missing or of another size.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | str | os.PathLike[str],
+        *,
+        split: str | None = None,
+        seed: int = 0,
+        max_tokens: int,
+        max_images: int | None = None,
+        max_patches: int | None = None,
+        global_batch: int = 1,
+        mixture: Mixture | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        packer: str = "best-fit",
+        tail: str = "drop",
+        rank: int | None = None,
+        world_size: int | None = None,
+        epochs: int | None = None,
+        verify: Verify = "read",
+        on_bad: str = "raise",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__()
+        check_choice("verify", verify, VERIFY)
+        check_choice("on_bad", on_bad, ON_BAD)
+        if epochs is not None and (type(epochs) is not int or epochs < 0):
+            raise ConfigError(f"epochs is {epochs!r}, not a whole number from 0 on", hint="set epochs, or leave it out")
+        self._settings = PlanSettings(
+            max_tokens=max_tokens,
+            max_images=max_images,
+            max_patches=max_patches,
+            global_batch=global_batch,
+            packer=packer,
+            seed=seed,
+            tail=tail,
+        )
+        self._rank = choose_rank(rank, world_size, global_batch)
+        self._mixture = None if mixture is None else Mixture.of(mixture)
+        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
+        self._split = choose_split(self._dataset, split)
+        self._epochs = epochs
+        self._verify: Verify = verify
+        self._on_bad = on_bad
+        self._device = torch.device(device)
+        check_files(self._dataset, self._split)
+
+        self._lengths = Lengths.from_table(self._dataset.table("lengths"), split=self._split)
+        self._rests: list[State] = []
+        self._plan = self._plan_after(self._rests)
+        self._bound = states.bound(self._dataset, self._plan)
+        self._cursor = self._plan.start(0)
+        self._quarantine: dict[tuple[int, int, int], Quarantined] = {}
+        self._hosting = Hosting()
+        self._iteration = 0
+        """Number of the newest iteration in this process; older ones are over."""
+        self._placed = 0
+        """How often the loader was placed anew, so that a running iteration notices."""
+        self._reader: Reader | None = None
+        self._assembler: Assembler | None = None
+        self._process = os.getpid()
+        self._closed = False
+
+    # ------------------------------------------------------------------ iteration
+    def __iter__(self) -> Iterator[Any]:
+        if self._closed:
+            raise ConfigError("the loader was closed", hint="make a new one and load the state of the old one")
+        worker = self._hosting.join()
+        if worker is not None:
+            return self._hosted(worker)
+        self._iteration += 1
+        return self._own(self._iteration)
+
+    def __len__(self) -> int:
+        """Batches of the epoch the loader is in, or of all `epochs` where given; the same on every rank.
+
+        Exact. An epoch that was never counted takes a planning pass, about two seconds for a million sequences.
+        """
+        if self._epochs is None:
+            return self._num_steps(self._cursor.epoch + self._hosting.iteration)
+        return sum(self._num_steps(epoch) for epoch in range(self._plan.first_epoch, self._epochs))
+
+    def _own(self, iteration: int) -> Iterator[Batch]:
+        """Batches on the device, from the loader's place on."""
+        placed = -1
+        while placed != self._placed:
+            placed = self._placed
+            for host in self._assemble().batches(self._steps(self._cursor)):
+                if iteration != self._iteration:
+                    raise ConfigError(
+                        "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
+                    )
+                batch = host.to_device(self._device)
+                self._note(host.info)
+                self._cursor = host.info.after
+                yield batch
+                if placed != self._placed:
+                    break
+
+    def _hosted(self, worker: Worker) -> Iterator[HostBatch]:
+        """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
+        if self._device.type != "cpu":
+            raise ConfigError(
+                f"workers of a DataLoader cannot build batches on {self._device}",
+                hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
+            )
+        cursor = self._cursor
+        if worker.iteration:
+            epoch = cursor.epoch + worker.iteration if self._epochs is None else max(self._epochs, cursor.epoch)
+            cursor = self._plan.start(epoch)
+        steps = islice(self._steps(cursor), worker.number, None, worker.num_workers)
+        for host in self._assemble().batches(steps):
+            self._note(host.info)
+            yield host
+
+    def _steps(self, cursor: Cursor) -> Iterator[Step]:
+        """The steps from a place to where iterating ends."""
+        end = cursor.epoch + 1 if self._epochs is None else self._epochs
+        while cursor.epoch < end:
+            epoch = cursor.epoch
+            for step in self._plan.steps(cursor):
+                yield step
+                cursor = step.after
+            if cursor.epoch == epoch:
+                if len(self._lengths):
+                    logger.warning(
+                        "epoch %d has fewer packs than a global batch of %d: no batch (tail: %s)",
+                        epoch,
+                        self._settings.global_batch,
+                        self._settings.tail,
+                    )
+                return
+
+    def _assemble(self) -> Assembler:
+        if self._process != os.getpid():
+            # A copy made by fork: the threads stayed with the other process.
+            self._process, self._reader, self._assembler = os.getpid(), None, None
+        if self._reader is None:
+            self._reader = Reader(self._dataset, verify=self._verify)
+        if self._assembler is None:
+            # Workers of a DataLoader are the parallel part already, and it asks ahead itself.
+            hosted = get_worker_info() is not None
+            self._assembler = Assembler(
+                self._plan,
+                self._reader,
+                self._rank,
+                threads=0 if hosted else min(MAX_THREADS, _num_cores()),
+                ahead=0 if hosted else AHEAD,
+                on_bad=self._on_bad,
+            )
+        return self._assembler
+
+    def _note(self, info: BatchInfo) -> None:
+        """Remember what a batch masked."""
+        self._quarantine |= {(q.shard, q.row, q.image): q for q in info.quarantined}
+        if len(self._quarantine) > MAX_QUARANTINED:
+            raise SourceError(
+                f"{len(self._quarantine)} pictures cannot be decoded; a rank masks {MAX_QUARANTINED} at most",
+                where=str(self._dataset.path),
+                hint="build the dataset again with this version, which leaves out what it cannot decode",
+            )
+
+    # ------------------------------------------------------------------ state
+    def state_dict(self) -> State:
+        """The place after the last batch that this process handed out, as JSON of a few KiB.
+
+        Raises:
+            ConfigError: in a process whose workers hand out the batches.
+        """
+        if self._hosting.hosted:
+            raise ConfigError(
+                "workers of a DataLoader hand out the batches, so this process does not know the place",
+                hint="save loader.state_after(batch) of the last batch that was used",
+            )
+        return self._state(self._cursor)
+
+    def state_after(self, batch: Batch | HostBatch) -> State:
+        """The place after `batch`, in every hosting.
+
+        Raises:
+            ConfigError: where the batch is none of this loader.
+        """
+        info = batch.info
+        if info is None or not info.batch_id.startswith(f"{self._plan.digest}/"):
+            raise ConfigError(
+                f"the batch {info.batch_id if info else 'built by hand'} is none of plan {self._plan.digest}",
+                hint="give a batch that this loader handed out since its last state was loaded",
+            )
+        self._note(info)
+        return self._state(info.after)
+
+    def load_state_dict(self, state: Mapping[str, Any], *, require: str = "replayable") -> Promise:
+        """Go on from a saved place, also in the middle of an iteration.
+
+        Args:
+            require: the least promise that is taken: replayable, or equivalent.
+
+        Returns:
+            What is promised; it is logged with every difference.
+
+        Raises:
+            ResumeError: where less can be promised; it names both sides of every difference.
+        """
+        check_choice("require", require, tuple(states.REQUIRE))
+        saved = states.check_form(state)
+        found = states.differences(saved["bound"], self._bound)
+        promise = states.judge(found, saved["bound"])
+        states.refuse_less(promise, require, found)
+        if promise is Promise.REPLAYABLE:
+            rests = list(saved["rests"])
+            plan = self._plan_after(rests)
+            if plan.digest != saved["plan"]:
+                raise ResumeError(
+                    f"the state is of plan {saved['plan']}, what is bound in it gives {plan.digest}",
+                    where="loader state",
+                    hint="give the state as it was saved",
+                )
+            cursor = states.read_cursor(plan, saved)
+            plan.remember(cursor, saved["num_steps"])
+        else:
+            rests = states.with_rest(saved)
+            plan = self._plan_after(rests)
+            cursor = plan.start(plan.first_epoch)
+        self._rests, self._plan = rests, plan
+        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"])}
+        self._place(cursor)
+        states.log(logger, promise, [*found, *states.differences(saved["recorded"], self._recorded)])
+        return promise
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch."""
+        self._place(self._plan.start(epoch))
+
+    def _place(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._placed += 1
+        self._hosting.reset()
+        self._drop_assembler()
+
+    def _state(self, cursor: Cursor) -> State:
+        self._plan.remember(cursor)
+        over = self._epochs is not None and cursor.epoch >= self._epochs
+        return {
+            "version": states.VERSION,
+            "plan": self._plan.digest,
+            **states.write_cursor(self._plan, cursor),
+            "num_steps": None if over else self._num_steps(cursor.epoch),
+            "bound": self._bound,
+            "recorded": self._recorded,
+            "rests": self._rests,
+            "quarantine": states.write_quarantine(list(self._quarantine.values())),
+        }
+
+    @property
+    def _recorded(self) -> State:
+        return {"world_size": self._rank.world_size}
+
+    def _num_steps(self, epoch: int) -> int:
+        if not self._plan.knows_steps(epoch):
+            logger.info("planning epoch %d of %d sequences to count its batches", epoch, len(self._lengths))
+        return self._plan.num_steps(epoch)
+
+    def _plan_after(self, rests: list[State]) -> Plan:
+        identity = {"dataset": self._dataset.id, "split": self._split}
+        return states.plan_after(rests, self._lengths, self._settings, self._mixture, identity)
+
+    # ------------------------------------------------------------------ end, and copies
+    def close(self) -> None:
+        """Stop the threads and let go of the shards; the loader keeps its place and can still tell it."""
+        self._closed = True
+        self._drop_assembler()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def __enter__(self) -> StreamingLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _drop_assembler(self) -> None:
+        if self._assembler is not None and self._process == os.getpid():
+            self._assembler.close()
+        self._assembler = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in _REBUILT}
+        if multiprocessing.context.get_spawning_popen() is None:
+            state["_hosting"] = Hosting()  # a copy, not a worker: it shares nothing
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._process = os.getpid()
+        self._reader = self._assembler = None
+        self._lengths = Lengths.from_table(self._dataset.table("lengths"), split=self._split)
+        self._plan = self._plan_after(self._rests)
+        self._plan.remember(self._cursor)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
