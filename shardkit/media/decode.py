@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageFile, features
 
 from shardkit.media.colour import to_rgb
-from shardkit.media.formats import GIF, JPEG, Format
+from shardkit.media.formats import GIF, JPEG, TIFF, Format
 from shardkit.media.limits import PILLOW_MAX_PIXELS, MediaLimits
 from shardkit.media.orientation import orientation_of, upright
 from shardkit.media.pillow import count_frames, opened, reading
@@ -62,6 +62,9 @@ def decode(data: bytes | memoryview, *, frame: int, limits: MediaLimits) -> Pict
             raise BadMedia("truncated", "the JPEG data ends before the picture does, and an end mark hides it")
         orientation = orientation_of(kind, source.info)
         image, changes = to_rgb(kind, source, data)
+        if image is source and kind in (GIF, TIFF):
+            # Frames of these are counted by going through the file, and a picture that is the file would go with it.
+            image = image.copy()
         num_frames = count_frames(kind, source)
     if orientation != 1:
         image = upright(image, orientation)

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 
 from PIL import Image, ImageFile, features
 
+from shardkit.errors import ConfigError
 from shardkit.media.formats import HEIF, JPEG, WEBP, Format, sniff
 from shardkit.media.limits import PILLOW_MAX_PIXELS, MediaLimits
 from shardkit.media.reasons import BadMedia
@@ -46,6 +47,11 @@ _CODECS = {"WEBP": "webp", "AVIF": "avif", "JPEG2000": "jpg_2000", "JPEG": "jpg"
 @contextmanager
 def opened(data: bytes | memoryview, limits: MediaLimits) -> Iterator[tuple[Format, ImageFile.ImageFile]]:
     """The format and the opened picture: header read, size within `limits`, no pixel decoded yet."""
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise ConfigError(
+            "Pillow is told to fill up truncated pictures, so none could be found",
+            hint="set PIL.ImageFile.LOAD_TRUNCATED_IMAGES to False in this process",
+        )
     limits.check_bytes(len(data))
     kind = sniff(data)
     if not _has_decoder(kind):
@@ -77,7 +83,7 @@ def reading(kind: Format, part: str) -> Iterator[None]:
 
 
 def count_frames(kind: Format, image: ImageFile.ImageFile) -> int:
-    """Frames or pages of the file; those behind a damaged one do not count. Second pictures of a JPEG are no frames."""
+    """Frames or pages of the file, up to one whose header cannot be read. Second pictures of a JPEG are no frames."""
     if kind is JPEG:
         return 1
     try:

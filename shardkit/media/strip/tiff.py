@@ -13,8 +13,10 @@ no directory points to.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 from shardkit.media.strip.parts import Stripped
 
@@ -31,8 +33,10 @@ _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_HEIGHT
 _PLACES = {273: 279, 324: 325, 513: 514}
 """Tag that holds places -> tag that holds their byte counts: strips, tiles, an old JPEG stream."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
+"""Type of a value -> bytes of one."""
 _INTEGERS = {1: "B", 3: "H", 4: "I", 13: "I"}
-_MAX_DIRECTORIES = 10_000
+_MAX_ENTRIES = 1_000_000
+"""Of all directories together, which may lie over one another and so be more than the file has room for."""
 
 
 Place = tuple[int, int]
@@ -74,20 +78,31 @@ def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
         plan = _Reader(data).plan()
     except (_StrangeError, struct.error):
         return Stripped(data=bytes(data), removed={})
-    shared = any(_meets(place, plan.kept) for place in plan.directories)
-    if not plan.removed or shared:
+    kept, directories = _Places(plan.kept), _Places(plan.directories)
+    overlap = any(first[1] > second[0] for first, second in pairwise(sorted(plan.directories)))
+    if not plan.removed or overlap or any(kept.meet(place) for place in plan.directories):
         return Stripped(data=bytes(data), removed={})
     out = bytearray(data)
     for start, stop in plan.blanked:
-        if not _meets((start, stop), plan.kept) and not _meets((start, stop), plan.directories):
+        if not kept.meet((start, stop)) and not directories.meet((start, stop)):
             out[start:stop] = bytes(stop - start)
     for at, table in plan.tables:
         out[at : at + len(table)] = table
     return Stripped(data=bytes(out), removed=dict(sorted(plan.removed.items())))
 
 
-def _meets(place: Place, others: list[Place]) -> bool:
-    return any(start < place[1] and place[0] < stop for start, stop in others)
+class _Places:
+    """Many places of a file, asked whether one more meets any of them."""
+
+    def __init__(self, places: list[Place]) -> None:
+        ordered = sorted(places)
+        self._starts = [start for start, _ in ordered]
+        self._reach = list(accumulate((stop for _, stop in ordered), max))
+        """How far the places up to each one reach."""
+
+    def meet(self, place: Place) -> bool:
+        number = bisect_left(self._starts, place[1])
+        return number > 0 and self._reach[number - 1] > place[0]
 
 
 class _Reader:
@@ -95,6 +110,7 @@ class _Reader:
         self._data = data
         self._order = "<" if data[:2] == b"II" else ">"
         self._seen: set[int] = set()
+        self._num_entries = 0
 
     def plan(self) -> _Plan:
         magic, first = struct.unpack_from(self._order + "HI", self._data, 2)
@@ -138,7 +154,8 @@ class _Reader:
         self._seen.add(at)
         (count,) = struct.unpack_from(self._order + "H", self._data, at)
         end = at + 2 + 12 * count
-        if end + 4 > len(self._data) or len(self._seen) > _MAX_DIRECTORIES:
+        self._num_entries += count + 1
+        if end + 4 > len(self._data) or self._num_entries > _MAX_ENTRIES:
             raise _StrangeError
         entries = []
         for place in range(at + 2, end, 12):

@@ -1,0 +1,404 @@
+"""Canonical pixels: upright, on white, 8 bits, right colours, whole or not at all."""
+
+import io
+import struct
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile, ImageOps
+
+from shardkit.errors import ConfigError
+from shardkit.media.decode import decode, decode_rgb, decoder_versions
+from shardkit.media.limits import MediaLimits
+from shardkit.media.load import BadMedia, load
+from shardkit.media.orientation import minimal_exif
+from tests.media.builders import (
+    encode,
+    exif,
+    jpeg_segment,
+    opened,
+    picture,
+    png_chunk,
+    raw_png,
+    riff_chunk,
+    split_gif,
+    swapped_profile,
+    with_chunks,
+    with_segments,
+    xmp,
+)
+
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+
+
+def changes(data, frame=0):
+    return decode(data, frame=frame, limits=MediaLimits()).changes
+
+
+def same(image, other):
+    return image.size == other.size and image.mode == other.mode and image.tobytes() == other.tobytes()
+
+
+def distance(one, other):
+    return np.abs(np.asarray(one).astype(int) - np.asarray(other).astype(int)).max()
+
+
+# Orientation
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("fmt", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_every_orientation_is_turned_upright_as_pillow_would(fmt, orientation):
+    tag = Image.Exif()
+    tag[0x0112] = orientation
+    data = encode(picture(), fmt, exif=tag.tobytes())
+
+    upright = ImageOps.exif_transpose(opened(data)).convert("RGB")
+
+    assert same(decode_rgb(data), upright)
+    assert upright.size == ((16, 24) if orientation > 4 else (24, 16))
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 65535])
+def test_a_value_that_is_no_orientation_counts_as_upright(orientation):
+    data = with_segments(encode(picture(), "JPEG"), jpeg_segment(0xE1, b"Exif\0\0" + exif(orientation)))
+
+    assert same(decode_rgb(data), opened(data).convert("RGB"))
+    assert changes(data) == ()
+
+
+def test_xmp_orients_where_exif_says_nothing_and_exif_comes_first():
+    jpeg = encode(picture(), "JPEG")
+    said_by_xmp = jpeg_segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp(6))
+
+    assert decode_rgb(with_segments(jpeg, said_by_xmp)).size == (16, 24)
+    assert decode_rgb(with_segments(jpeg, said_by_xmp, jpeg_segment(0xE1, b"Exif\0\0" + exif(3)))).size == (24, 16)
+    assert decode_rgb(with_segments(jpeg, said_by_xmp, jpeg_segment(0xE1, b"Exif\0\0" + exif()))).size == (16, 24)
+
+
+def test_the_old_form_of_exif_in_a_png_text_orients_too():
+    lines = "\nexif\n      26\n" + minimal_exif(6).hex() + "\n"
+    data = with_chunks(encode(picture(), "PNG"), png_chunk(b"tEXt", b"Raw profile type exif\0" + lines.encode()))
+
+    assert decode_rgb(data).size == (16, 24)
+
+
+@pytest.mark.parametrize("block", [b"", b"II*\0", b"II*\0\xff\xff\xff\xff", b"XX*\0\x08\0\0\0\xff\xff", exif(6)[:20]])
+def test_broken_exif_turns_nothing_and_breaks_nothing(block):
+    data = with_segments(encode(picture(), "JPEG"), jpeg_segment(0xE1, b"Exif\0\0" + block))
+
+    assert decode_rgb(data).size == (24, 16)
+
+
+# Alpha and depth
+
+
+def test_a_16_bit_ramp_stays_a_ramp():
+    rows = [b"".join(struct.pack(">H", 4369 * k) for k in range(16))] * 2
+    data = raw_png(16, 2, 16, 0, rows)
+
+    assert [decode_rgb(data).getpixel((k, 1)) for k in range(16)] == [(17 * k,) * 3 for k in range(16)]
+    assert changes(data) == ("depth_to_8",)
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16B"])
+def test_16_bit_tiff_keeps_256_levels(mode):
+    samples = np.arange(0, 65536, 64, dtype="<u2" if mode == "I;16" else ">u2").reshape(32, 32)
+    image = Image.frombytes(mode, (32, 32), samples.tobytes())
+
+    levels = set(np.asarray(decode_rgb(encode(image, "TIFF")))[:, :, 0].ravel().tolist())
+
+    assert levels == set(range(256))
+
+
+def test_a_16_bit_pgm_and_a_short_scale_reach_white():
+    wide = b"P5 2 1 65535\n" + struct.pack(">HH", 0x1234, 0xFFFF)
+    short = b"P5 2 1 1023\n" + struct.pack(">HH", 0, 1023)
+
+    assert [decode_rgb(wide).getpixel((x, 0))[0] for x in (0, 1)] == [0x12, 0xFF]
+    assert [decode_rgb(short).getpixel((x, 0))[0] for x in (0, 1)] == [0, 255]
+
+
+def test_a_white_is_zero_16_bit_tiff_is_no_negative():
+    data = encode(Image.fromarray(np.array([[0, 65535]], dtype=np.uint16)), "TIFF", tiffinfo={262: 0})
+
+    assert [decode_rgb(data).getpixel((x, 0)) for x in (0, 1)] == [WHITE, BLACK]
+
+
+def test_one_bit_is_black_and_white():
+    assert [decode_rgb(raw_png(4, 1, 1, 0, [b"\xa0"])).getpixel((x, 0)) for x in (0, 1)] == [WHITE, BLACK]
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
+@pytest.mark.parametrize("fmt", ["PNG", "WEBP", "TIFF"])
+def test_black_signs_on_a_transparent_ground_stand_on_white(mode, fmt):
+    if (mode, fmt) in (("PA", "PNG"), ("PA", "WEBP"), ("LA", "WEBP")):
+        mode = "RGBA"
+    image = Image.new("RGBA", (4, 2), (0, 0, 0, 0))
+    image.putpixel((1, 1), (0, 0, 0, 255))
+    data = encode(image.convert(mode), fmt, **({"lossless": True} if fmt == "WEBP" else {}))
+
+    assert [decode_rgb(data).getpixel((x, 1)) for x in (0, 1)] == [WHITE, BLACK]
+    assert changes(data) == ("alpha_on_white",)
+
+
+def test_half_transparent_is_half_way_to_white():
+    assert decode_rgb(encode(Image.new("RGBA", (2, 2), (0, 100, 200, 51)), "PNG")).getpixel((0, 0)) == (204, 224, 244)
+
+
+def test_opaque_alpha_changes_nothing():
+    assert same(decode_rgb(encode(picture().convert("RGBA"), "PNG")), picture())
+    assert changes(encode(picture().convert("RGBA"), "PNG")) == ()
+
+
+@pytest.mark.parametrize(
+    ("depth", "colour", "row", "key", "chunks"),
+    [
+        (1, 0, b"\x40", struct.pack(">H", 1), ()),
+        (2, 0, b"\x30", struct.pack(">H", 3), ()),
+        (4, 0, b"\x0f", struct.pack(">H", 15), ()),
+        (8, 0, b"\x00\x80", struct.pack(">H", 0x80), ()),
+        (16, 0, b"\x00\x00\x80\x01", struct.pack(">H", 0x8001), ()),
+        (8, 2, b"\x00\x00\x00\x01\x02\x03", struct.pack(">HHH", 1, 2, 3), ()),
+        (16, 2, b"\0\0\0\0\0\0\x12\x34\x56\x78\x9a\xbc", struct.pack(">HHH", 0x1234, 0x5678, 0x9ABC), ()),
+        (8, 3, b"\x00\x01", b"\xff\x00", (png_chunk(b"PLTE", bytes(6)),)),
+        (8, 3, b"\x00\x01", b"\xfe\x00", (png_chunk(b"PLTE", bytes(6)),)),
+    ],
+)
+def test_each_form_of_trns_makes_its_pixel_white(depth, colour, row, key, chunks):
+    image = decode_rgb(raw_png(2, 1, depth, colour, [row], *chunks, png_chunk(b"tRNS", key)))
+
+    assert max(image.getpixel((0, 0))) <= 1
+    assert image.getpixel((1, 0)) == WHITE
+
+
+def test_a_gif_of_greys_does_not_take_the_colours_of_its_file():
+    screen, frame = split_gif(encode(Image.frombytes("L", (16, 16), bytes(range(256))), "GIF"))
+    reds = b"".join(bytes((value, 0, 0)) for value in range(256))
+    greys = b"".join(bytes((value, value, value)) for value in range(256))
+    assert frame[0] == 0x2C
+
+    image = decode_rgb(screen[:13] + reds + frame[:9] + b"\x87" + greys + frame[10:] + b";")
+
+    assert image.getpixel((15, 15)) == WHITE
+
+
+# Colour
+
+
+def test_adobe_cmyk_and_ycck_keep_white_white_and_black_black():
+    for ink, seen in (((0, 0, 0, 0), WHITE), ((0, 0, 0, 255), BLACK), ((255, 0, 0, 0), (0, 255, 255))):
+        data = encode(Image.new("CMYK", (8, 8), ink), "JPEG", quality=100)
+        assert b"Adobe" in data
+        assert distance(decode_rgb(data).getpixel((4, 4)), seen) <= 2
+        assert changes(data) == ("cmyk_to_rgb",)
+
+
+def test_cmyk_and_ycbcr_tiff_become_rgb():
+    assert decode_rgb(encode(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "TIFF")).getpixel((4, 4)) == (255, 0, 0)
+    assert distance(decode_rgb(encode(picture().convert("YCbCr"), "TIFF")), picture()) <= 4
+
+
+@pytest.mark.parametrize("fmt", ["PNG", "JPEG", "TIFF", "WEBP"])
+def test_a_profile_is_applied(fmt):
+    options = {"PNG": {}, "JPEG": {"quality": 100}, "TIFF": {}, "WEBP": {"lossless": True}}[fmt]
+    data = encode(Image.new("RGB", (8, 8), (255, 0, 0)), fmt, icc_profile=swapped_profile(), **options)
+
+    red, green, blue = decode_rgb(data).getpixel((4, 4))
+
+    assert green > 200
+    assert max(red, blue) < 60
+    assert changes(data) == ("icc_to_srgb",)
+
+
+def test_a_profile_is_applied_beneath_alpha():
+    data = encode(Image.new("RGBA", (2, 1), (255, 0, 0, 255)), "PNG", icc_profile=swapped_profile())
+
+    assert decode_rgb(data).getpixel((0, 0))[1] > 200
+
+
+@pytest.mark.parametrize(
+    "profile", [b"no profile", swapped_profile()[:150], swapped_profile(b"CMYK"), swapped_profile(b"GRAY")]
+)
+def test_a_profile_that_does_not_fit_is_ignored_and_counted(profile):
+    data = encode(picture(), "PNG", icc_profile=profile)
+
+    assert same(decode_rgb(data), picture())
+    assert changes(data) == ("icc_ignored",)
+
+
+def test_srgb_under_any_name_changes_nothing():
+    from PIL import ImageCms
+
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    data = encode(picture(), "PNG", icc_profile=profile)
+
+    assert same(decode_rgb(data), picture())
+    assert changes(data) == ()
+
+
+@pytest.mark.parametrize("mode", ["F", "I", "LAB"])
+def test_samples_without_an_agreed_range_are_refused(mode):
+    with pytest.raises(BadMedia, match=f"unsupported_format: TIFF with samples of kind {mode}"):
+        decode_rgb(encode(Image.new(mode, (4, 4)), "TIFF"))
+
+
+# Frames
+
+
+def frames_of(fmt):
+    images = [picture(seed=seed) for seed in range(3)]
+    options = {"WEBP": {"lossless": True}}.get(fmt, {})
+    return images, encode(images[0], fmt, save_all=True, append_images=images[1:], **options)
+
+
+@pytest.mark.parametrize("fmt", ["PNG", "WEBP", "TIFF"])
+def test_the_first_frame_is_taken_or_the_one_asked_for(fmt):
+    images, data = frames_of(fmt)
+
+    assert same(decode_rgb(data), images[0])
+    assert [same(decode_rgb(data, frame), image) for frame, image in enumerate(images)] == [True] * 3
+    assert changes(data) == ("frames_left_out",)
+    with pytest.raises(BadMedia, match="no_such_frame: frame 3 of a file with 3"):
+        decode_rgb(data, 3)
+
+
+def test_the_second_picture_of_an_mpo_is_no_frame():
+    _, data = frames_of("MPO")
+
+    assert load(data).num_frames == 1
+    with pytest.raises(BadMedia, match="no_such_frame"):
+        load(data, frame=1)
+
+
+def test_each_tiff_page_is_turned_by_its_own_tag():
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    sideways, straight = encode(picture(), "TIFF", exif=tags), encode(picture(seed=1), "TIFF")
+    out = io.BytesIO()
+    from PIL.TiffImagePlugin import AppendingTiffWriter
+
+    with AppendingTiffWriter(out) as writer:
+        for page in (sideways, straight):
+            writer.write(page)
+            writer.newFrame()
+
+    assert [decode_rgb(out.getvalue(), frame).size for frame in (0, 1)] == [(16, 24), (24, 16)]
+
+
+def test_a_file_cut_in_a_later_frame_has_the_frames_before_the_cut():
+    screen, frame = split_gif(encode(picture().convert("P"), "GIF"))
+    assert frame[0] == 0x2C
+    whole = screen + 3 * frame + b";"
+
+    cut = load(whole[: len(screen) + 2 * len(frame) + 5])
+
+    assert load(whole).num_frames == 3
+    assert cut.num_frames == 2
+    assert cut.pixel_id == load(whole).pixel_id
+
+
+# Whole or not at all
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("fmt", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000"])
+def test_cut_files_are_refused(fmt, share):
+    data = encode(picture(64, 48), fmt)
+
+    with pytest.raises(BadMedia) as caught:
+        decode_rgb(data[: int(len(data) * share)])
+
+    assert caught.value.reason in ("truncated", "corrupt")
+
+
+@pytest.mark.parametrize("fmt", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "PPM", "WEBP"])
+def test_a_cut_in_the_data_is_called_truncated(fmt):
+    data = encode(picture(64, 48), fmt)
+
+    with pytest.raises(BadMedia, match="truncated"):
+        decode_rgb(data[: int(len(data) * 0.9)] if fmt != "TIFF" else data[:-500])
+
+
+def test_refusals_do_not_depend_on_addresses_or_pillows_words():
+    data = encode(picture(64, 48), "PNG")[:40]
+
+    details = set()
+    for _ in range(2):
+        with pytest.raises(BadMedia) as caught:
+            decode_rgb(data)
+        details.add(str(caught.value))
+
+    assert details == {"corrupt: the PNG header cannot be read: damaged, or a rare variant"}
+
+
+def test_a_process_that_fills_up_truncated_pictures_is_refused(monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+
+    with pytest.raises(ConfigError, match="fill up truncated"):
+        decode_rgb(encode(picture(), "PNG"))
+
+
+# The gate to Pillow
+
+
+def malformed_mpo():
+    return with_segments(
+        encode(picture(), "JPEG"), jpeg_segment(0xE2, b"MPF\0II*\0\x08\0\0\0\x01\0\x01\xb0\4\0\1\0\0\0\2\0\0\0\0\0")
+    )
+
+
+def test_no_warning_of_pillow_escapes():
+    data = with_chunks(encode(picture(), "PNG"), png_chunk(b"acTL", bytes(8)))
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        opened(data)
+        assert len(seen) == 1
+        assert same(decode_rgb(data), picture())
+        assert decode_rgb(malformed_mpo()).size == (24, 16)
+        assert len(seen) == 1
+
+
+def test_threads_decode_together_and_leave_the_filters_as_they_were():
+    data = with_chunks(encode(picture(200, 200), "PNG"), png_chunk(b"acTL", bytes(8)))
+    before, results = list(warnings.filters), []
+
+    def work():
+        results.extend(same(decode_rgb(data), picture(200, 200)) for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results == [True] * 80
+    assert list(warnings.filters) == before
+
+
+def test_a_memoryview_decodes_as_its_bytes_do():
+    data = encode(picture(), "PNG")
+
+    assert same(decode_rgb(memoryview(b"xx" + data)[2:]), picture())
+
+
+def test_the_picture_carries_no_metadata():
+    data = encode(picture(), "PNG", icc_profile=swapped_profile(), dpi=(300, 300))
+
+    assert decode_rgb(data).info == {}
+    assert decode_rgb(encode(picture(), "JPEG")).info == {}
+
+
+def test_versions_of_the_decoders_are_told():
+    assert {"pil", "zlib"} <= set(decoder_versions())
+    assert all(version[0].isdigit() for version in decoder_versions().values())
+
+
+def test_a_webp_chunk_that_no_one_knows_is_passed_over():
+    data = encode(picture(), "WEBP", lossless=True)
+    data = data[:4] + struct.pack("<I", len(data)) + data[8:] + riff_chunk(b"junk", b"")
+
+    assert same(decode_rgb(data), picture())

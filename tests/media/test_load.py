@@ -1,0 +1,84 @@
+"""One call makes the whole record of a picture."""
+
+import hashlib
+import pickle
+
+import pytest
+import xxhash
+
+from shardkit.media.decode import decode_rgb
+from shardkit.media.load import REASONS, BadMedia, load
+from shardkit.media.pixels import pixel_id
+from tests.media.builders import SECRET, encode, exif, jpeg_segment, picture, with_segments
+
+
+def phone_picture(orientation=6):
+    return with_segments(encode(picture(), "JPEG"), jpeg_segment(0xE1, b"Exif\0\0" + exif(orientation))) + b"tail"
+
+
+def test_the_record_is_of_the_upright_picture_and_of_both_byte_strings():
+    data = phone_picture()
+
+    media = load(data)
+
+    assert media.asset_id == hashlib.sha256(data).hexdigest()
+    assert media.stored_xxh3 == xxhash.xxh3_128_hexdigest(media.stored)
+    assert media.pixel_id == pixel_id(decode_rgb(data)) == pixel_id(decode_rgb(media.stored))
+    assert (media.width, media.height) == (16, 24)
+    assert (media.media_type, media.extension) == ("image/jpeg", ".jpg")
+    assert (media.num_frames, media.frame) == (1, 0)
+    assert media.changes == ("orientation",)
+
+
+def test_what_was_removed_is_named_and_counted_and_gone():
+    data = phone_picture()
+
+    media = load(data)
+
+    exif_size = 4 + 6 + len(exif(6))
+    assert media.removed == ("exif", "tail")
+    assert media.num_removed_bytes == exif_size + 4
+    assert SECRET in data
+    assert SECRET not in media.stored
+
+
+def test_metadata_stays_where_that_is_asked_for():
+    data = phone_picture()
+
+    media = load(data, keep_metadata=True)
+
+    assert media.stored == data
+    assert (media.removed, media.num_removed_bytes) == ((), 0)
+    assert (media.width, media.height) == (16, 24)
+
+
+def test_a_plain_file_is_stored_as_it_came():
+    data = encode(picture(), "PNG")
+
+    media = load(data)
+
+    assert media.stored == data
+    assert media.asset_id == hashlib.sha256(media.stored).hexdigest()
+    assert media.changes == ()
+
+
+def test_pages_of_one_file_share_the_asset_and_differ_in_frame_and_pixels():
+    data = encode(picture(), "TIFF", save_all=True, append_images=[picture(seed=1), picture(20, 20)])
+
+    pages = [load(data, frame=frame) for frame in range(3)]
+
+    assert len({page.asset_id for page in pages}) == 1
+    assert len({page.pixel_id for page in pages}) == 3
+    assert [(page.frame, page.num_frames, page.width) for page in pages] == [(0, 3, 24), (1, 3, 24), (2, 3, 20)]
+
+
+def test_bad_media_travels_between_processes():
+    error = pickle.loads(pickle.dumps(BadMedia("truncated", "cut")))
+
+    assert (error.reason, error.detail, str(error)) == ("truncated", "cut", "truncated: cut")
+
+
+def test_reasons_are_a_closed_list():
+    with pytest.raises(AssertionError):
+        BadMedia("because", "of this")
+    assert all(words and not words.endswith(".") for words in REASONS.values())
