@@ -1,0 +1,44 @@
+"""`shardkit head`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import dataset_argument, print_result, read_options
+from shardkit.prepare.report.head import head
+
+
+@click.command("head")
+@dataset_argument
+@click.option("-n", "--number", type=click.IntRange(min=1), default=5, show_default=True, metavar="N")
+@click.option("--split", metavar="NAME", help="Only examples of this split.")
+@read_options
+def command(
+    *, dataset: Path, number: int, split: str | None, bases: tuple[Path, ...], as_json: bool, quiet: bool
+) -> None:
+    """Show the first examples of a dataset, in short.
+
+    \b
+    shardkit head work/clean -n 3
+    """
+    del quiet  # the option every command has; nothing is said on stderr here
+    examples = head(dataset, number=number, split=split, bases=bases)
+    text = "\n".join(_line(example) for example in examples) or "the dataset is empty"
+    print_result({"dataset": str(dataset), "examples": examples}, as_json=as_json, text=text)
+
+
+def _line(example: Mapping[str, Any]) -> str:
+    images = " ".join(f"[{image['height']}x{image['width']} {image['media_type']}]" for image in example["images"])
+    parts = (
+        example["example_id"],
+        example["split"],
+        example["source"],
+        example["group"] or "-",
+        images,
+        example["text"],
+    )
+    return "  ".join(part for part in parts if part)
