@@ -1,0 +1,104 @@
+"""Samples of archives: whatever stands together in name comes together, once."""
+
+from __future__ import annotations
+
+import gzip
+import random
+
+import pytest
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.containers import tars
+from shardkit.records import Exclusion
+from tests.prepare.ingest.builders import changes, config, entries, input_file, pieces, tar
+
+
+def samples(tmp_path, data: bytes, **settings) -> list[tuple[str, object]]:
+    """(key, {member: bytes}) of samples and (key, reason) of exclusions."""
+    got = entries("tar", input_file(tmp_path, "t.tar", data), config(format="webdataset", **settings))
+    return [
+        (e.position, e.reason if isinstance(e, Exclusion) else {m.name: m.data for m in e.value})
+        for e in got
+        if not isinstance(e, dict)
+    ]
+
+
+def test_the_key_ends_at_the_last_dot_of_the_base_name(tmp_path):
+    data = tar([("v.1/22.05.png", b"i"), ("v.1/22.05.txt", b"t"), ("v.1/22.06.JPG", b"j")])
+    assert samples(tmp_path, data) == [
+        ("v.1/22.05", {"v.1/22.05.png": b"i", "v.1/22.05.txt": b"t"}),
+        ("v.1/22.06", {"v.1/22.06.JPG": b"j"}),
+    ]
+
+
+def many() -> list[tuple[str, bytes]]:
+    return [
+        member
+        for n in range(40)
+        for member in (
+            (f"{n:03}.jpg", bytes([n]) * 3000),
+            (f"{n:03}.txt", b"caption %d" % n),
+            (f"{n:03}.npy", b"?" * 100),
+        )
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_members_changes_nothing_but_the_order_of_images(tmp_path, seed):
+    members = many()
+    images, others = members[0::3], members[1::3] + members[2::3]
+    random.Random(seed).shuffle(others)
+    whole = samples(tmp_path, tar(members))
+    assert whole == samples(tmp_path, tar(images + others)) == samples(tmp_path, tar(others + images))
+    assert whole[7] == ("007", {"007.jpg": b"\7" * 3000, "007.txt": b"caption 7"})
+
+
+def test_compression_and_unit_size_change_nothing(tmp_path):
+    data = tar(many())
+    whole = samples(tmp_path, data)
+    for unit_size in (1, 9000, 10**9):
+        assert samples(tmp_path, data, unit_size=unit_size) == whole
+        assert samples(tmp_path, gzip.compress(data), unit_size=unit_size) == whole
+    assert len(pieces("tar", input_file(tmp_path, "t.tar", data), config(unit_size=9000))) == 20
+
+
+def test_a_name_that_comes_twice_costs_its_sample(tmp_path):
+    data = tar([("a.jpg", b"1"), ("b.jpg", b"2"), ("a.jpg", b"3"), ("b.txt", b"4")])
+    assert samples(tmp_path, data) == [("a", "duplicate_member"), ("b", {"b.jpg": b"2", "b.txt": b"4"})]
+
+
+def test_the_baggage_of_archivers_is_counted_and_passed_over(tmp_path):
+    names = ["._a.jpg", "a.jpg", ".DS_Store", "x/._b.txt", "__MACOSX/a.jpg", "a.txt"]
+    got = entries("tar", input_file(tmp_path, "t.tar", tar([(n, b"x") for n in names])), config())
+    assert changes(got) == {"system_member_skipped": 4}
+    assert [e.position for e in got if not isinstance(e, dict)] == ["a"]
+
+
+def test_a_member_over_the_limit_is_excluded_by_name(tmp_path):
+    settings = config(limits=config().limits.__class__(max_bytes=100))
+    for packer in (bytes, gzip.compress):
+        file = input_file(tmp_path, "t.tar", packer(tar([("a.jpg", b"x" * 101), ("b.jpg", b"x" * 100)])))
+        got = entries("tar", file, settings)
+        assert [getattr(e, "reason", "kept") for e in got] == ["too_many_bytes", "kept"]
+        assert "a.jpg has 101 bytes" in got[0].detail
+
+
+def test_a_damaged_archive_is_refused_and_salvaged_on_demand(tmp_path):
+    data = tar(many())
+    cut = data[: data.index(b"005.txt") + 600]
+    with pytest.raises(SourceError, match=r"t\.tar: damaged at byte \d+"):
+        samples(tmp_path, cut)
+    got = samples(tmp_path, cut, salvage=True)
+    assert [key for key, _ in got] == ["000", "001", "002", "003", "004", "005", "end"]
+    assert got[-1] == ("end", "damaged_input")
+    assert got[5] == ("005", {"005.jpg": b"\5" * 3000, "005.txt": b"caption 5"})
+
+
+def test_an_archive_that_changes_under_the_reader_is_an_error(tmp_path):
+    file = input_file(tmp_path, "t.tar", tar(many()))
+    opener = tars.Opener()
+    piece = next(tars.plan(file, config(), opener))
+    chunk = next(tars.chunks(piece, config(), opener))
+    (tmp_path / "t.tar").write_bytes(b"short")
+    with pytest.raises(SourceError, match="changed while it was read"):
+        list(tars.records(chunk, config()))
