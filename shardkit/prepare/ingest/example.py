@@ -38,6 +38,8 @@ class Policy:
     limits: MediaLimits
     group: Callable[[str, Mapping[str, Any]], str | None] | None
     """The user's --group-by; None: the format's default."""
+    group_by_path: bool
+    """It looks at the path of the input, or at the member's name where that says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,7 +205,8 @@ def _relations(
 
 def _group(draft: Draft, policy: Policy, images: list[Image]) -> str | None:
     if policy.group is not None:
-        return policy.group(draft.input, draft.metadata)
+        found = policy.group(draft.input, draft.metadata)
+        return policy.group(draft.position, draft.metadata) if found is None and policy.group_by_path else found
     if draft.group_by_asset:
         return images[0].asset_id if images else None
     return draft.group

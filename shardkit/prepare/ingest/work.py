@@ -88,6 +88,7 @@ def _policy(job: Job) -> Policy:
         keep_metadata=config.keep_metadata,
         limits=config.limits,
         group=None if config.group_by is None else group_key(config.group_by, source=job.source),
+        group_by_path=config.group_by is not None and config.group_by.startswith("@path:"),
     )
 
 
