@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -83,7 +84,11 @@ def _domain_of(metadata: Mapping[str, Any]) -> str | None:
 
 @lru_cache(maxsize=65_536)
 def _registered(host: str) -> str:
-    return _suffixes().privatesuffix(host) or host
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _suffixes().privatesuffix(host) or host
+    return host
 
 
 @lru_cache(maxsize=1)

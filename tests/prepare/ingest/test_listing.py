@@ -1,0 +1,88 @@
+"""Which files a run reads, from files, folders and mixtures of both."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.formats import SOURCES
+from shardkit.prepare.ingest.listing import Listing, list_inputs
+from tests.prepare.ingest.builders import config, picture, tar
+
+
+def listed(kind: str, *paths) -> Listing:
+    source = SOURCES[kind]
+    return list_inputs(config(format=kind, paths=paths), source.containers, source.labels)
+
+
+def make(folder, **files: bytes):
+    for name, data in files.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def test_the_input_root_is_the_deepest_folder_of_all_paths(tmp_path):
+    make(tmp_path, a__x_jsonl=b"{}", a__b__y_jsonl=b"{}", c__z_jsonl=b"{}")
+    assert listed("rows", tmp_path / "a" / "x.jsonl").roots.input_root == str(tmp_path / "a")
+    assert listed("rows", tmp_path / "a").names == ["b/y.jsonl", "x.jsonl"]
+    both = listed("rows", tmp_path / "c" / "z.jsonl", tmp_path / "a")
+    assert both.roots.input_root == str(tmp_path)
+    assert both.names == ["a/b/y.jsonl", "a/x.jsonl", "c/z.jsonl"]
+    assert listed("rows", tmp_path / "a", tmp_path / "a" / "x.jsonl", tmp_path / "a").names == ["b/y.jsonl", "x.jsonl"]
+
+
+def kind_of(listing: Listing) -> set[str]:
+    return {kind for kind, _ in listing.inputs}
+
+
+def test_a_folder_is_read_as_what_it_mostly_is(tmp_path):
+    make(tmp_path, tars__0_tar=tar([]), tars__side_parquet=b"PAR1", tars__0_jpg=picture(), tars__0_txt=b"t")
+    assert kind_of(listed("caption", tmp_path / "tars")) == {"tar"}
+    assert listed("caption", tmp_path / "tars").ignored == 3
+    make(tmp_path, table__pairs_csv=b"image,caption\n", table__img__1_png=picture())
+    assert kind_of(listed("caption", tmp_path / "table")) == {"table"}
+    make(tmp_path, folder__1_png=picture(), folder__1_txt=b"t", folder__side_parquet=b"PAR1", folder__notes_md=b"")
+    assert kind_of(listed("caption", tmp_path / "folder")) == {"files"}
+    assert [file.name for file in listed("caption", tmp_path / "folder").files] == ["1.png", "1.txt"]
+    assert listed("caption", tmp_path / "folder").ignored == 2
+
+
+def test_files_of_pairs_may_be_named_one_by_one(tmp_path):
+    make(tmp_path, a_png=picture(), a_gt_txt=b"t", a_yml=b"x", b_png=picture())
+    paths = [tmp_path / name for name in ("b.png", "a.yml", "a.gt.txt", "a.png")]
+    one_by_one = listed("ocr", *paths)
+    assert [file.name for file in one_by_one.files] == ["a.gt.txt", "a.png", "b.png"]
+    assert one_by_one.files == listed("ocr", tmp_path).files
+    assert one_by_one.names == listed("ocr", tmp_path).names
+
+
+def test_hidden_files_are_passed_over(tmp_path):
+    make(tmp_path, a_jsonl=b"{}")
+    (tmp_path / ".hidden.jsonl").write_bytes(b"{}")
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "__MACOSX" / "b.jsonl").write_bytes(b"{}")
+    assert listed("rows", tmp_path).names == ["a.jsonl"]
+
+
+def test_a_file_without_a_known_name_is_told_by_its_content(tmp_path):
+    make(tmp_path, rows_txt=b'\xef\xbb\xbf {"text": "x"}', shard_dat=tar([("a.jpg", b"x")]), other_bin=b"?")
+    assert kind_of(listed("rows", tmp_path / "rows.txt")) == {"jsonl"}
+    assert kind_of(listed("webdataset", tmp_path / "shard.dat")) == {"tar"}
+    with pytest.raises(SourceError, match="no use for a file"):
+        listed("rows", tmp_path / "other.bin")
+
+
+def test_a_path_that_is_not_there_or_holds_nothing_is_refused(tmp_path):
+    with pytest.raises(SourceError, match="nowhere"):
+        listed("rows", tmp_path / "nowhere")
+    with pytest.raises(SourceError, match="nothing here that ocr reads"):
+        listed("ocr", tmp_path)
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path):
+    make(tmp_path, outside_jsonl=b"{}", inputs__a_jsonl=b"{}")
+    (tmp_path / "inputs" / "b.jsonl").symlink_to(tmp_path / "outside.jsonl")
+    with pytest.raises(SourceError, match="leads out"):
+        listed("rows", tmp_path / "inputs")
+    assert listed("rows", tmp_path / "inputs" / "b.jsonl").names == ["outside.jsonl"], "a named link is followed"
