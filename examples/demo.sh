@@ -30,20 +30,46 @@ run audit $out/split
 
 echo
 echo '== 4. Sequences for a small vision model, and what an epoch of them will be.'
-run tokenize $out/split -o $out/tokens --tokenizer $raw/tokenizer --recipe vlm --set image_size=56 --max-tokens 256
-run plan $out/tokens --max-tokens 1024
+run tokenize $out/split -o $out/tokens --tokenizer $raw/tokenizer --recipe vlm --set image_size=56 \
+    --max-tokens 128 --overlong truncate # windows, the default, would make the long documents most of this small set
+run plan $out/tokens --max-tokens 256 --global-batch 4
 
 echo
-echo '== 5. Training. The run is killed on the way and goes on with --resume, with the batches that would have come.'
-run train --task vlm-align --data $out/tokens --steps 80 --out $out/run
-run train --task vlm-align --data $out/tokens --steps 80 --out $out/run --resume
+echo '== 5. Training. The run is killed on the way; --resume goes on with the batches that would have come.'
+train="train --task vlm-align --data $out/tokens --max-tokens 256 --global-batch 4 --lr 3e-3 --warmup 10 --steps 60"
+train="$train --checkpoint-every 10 --out $out/run"
+printf '\n$ shardkit %s &\n' "$train"
+shardkit $train &
+waited=0
+until [ -e $out/run/checkpoints/step-00000020.pt ] || [ $waited -eq 600 ]; do
+    sleep 0.2
+    waited=$((waited + 1))
+done
+printf '\n$ kill -9 %s\n' $!
+kill -9 $!
+wait $! || true
+run $train --resume --eval-permuted
 
 echo
 echo '== 6. Every byte, through all inputs.'
 run verify $out/tokens --deep
 
 echo
+echo '== Loss by objective: mean of the first and of the last steps that have it'
+python - $out/run/log.jsonl <<'END'
+import json
+import sys
+
+losses = {}
+for line in open(sys.argv[1]):
+    for name, loss in json.loads(line)["loss_by_objective"].items():
+        losses.setdefault(name, []).append(loss)
+for name, values in sorted(losses.items()):
+    print(f"{name:10} {sum(values[:5]) / len(values[:5]):7.3f} -> {sum(values[-5:]) / len(values[-5:]):7.3f}")
+END
+
+echo
 echo '== Where things lie'
-for name in captions lines pages clean split tokens; do
-    printf '%-10s %s\n' "$name" "$PWD/$out/$name"
+for name in captions lines pages clean split tokens run; do
+    printf '%-10s %s\n' $name "$PWD/$out/$name"
 done
