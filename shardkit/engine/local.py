@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
 from typing import TypeVar
 
 from shardkit.errors import ShardkitError
@@ -23,7 +24,7 @@ def map_ordered(
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item, in order, computed by `workers` processes.
 
-    With one worker everything happens in this process. At most `in_flight` results (default 2 a worker, and 2)
+    With one worker, or one item, everything happens in this process. At most `in_flight` results (default 2 a worker, and 2)
     are computed ahead, so memory stays bounded. `items` may be a generator; it is read in this process.
 
     Args:
@@ -32,6 +33,11 @@ def map_ordered(
     Raises:
         ShardkitError: where a worker process died. Errors of `function` come through as they are.
     """
+    items = iter(items)
+    if workers > 1:
+        first = list(islice(items, 2))
+        items = chain(first, items)
+        workers = workers if len(first) > 1 else 1
     if workers <= 1:
         yield from map(function, items)
         return
