@@ -1,0 +1,77 @@
+"""The command: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shardkit.cli import run
+from tests.prepare.ingest.builders import jsonl
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "in" / "rows.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(jsonl([{"text": "one"}, {"text": 2}, {"text": "three"}]))
+    return path
+
+
+def call(capsys, *words: object) -> tuple[int, str, str]:
+    code = run([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_stdout_is_the_path_and_id_and_stderr_the_accounts(capsys, tmp_path, rows):
+    code, out, err = call(capsys, "ingest", "rows", rows, "-o", tmp_path / "out", "--workers", 1)
+    dataset = json.loads((tmp_path / "out" / "manifest.json").read_bytes())["dataset_id"]
+    assert (code, out) == (0, f"{tmp_path / 'out'}\t{dataset}\n")
+    assert "read 3 = kept 2 + excluded 1" in err
+    assert "excluded 1: wrong_type" in err
+    code, again, err = call(capsys, "ingest", "rows", rows, "-o", tmp_path / "out", "--workers", 1)
+    assert (code, again) == (0, out)
+    assert "unchanged" in err
+
+
+def test_json_is_one_object(capsys, tmp_path, rows):
+    code, out, err = call(
+        capsys, "ingest", "rows", rows, "-o", tmp_path / "out", "--workers", 1, "--json", "--quiet", "--source", "s"
+    )
+    summary = json.loads(out)
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert summary == {
+        "dataset": str(tmp_path / "out"), "id": summary["id"], "unchanged": False, "read": 3, "kept": 2, "excluded": 1,
+        "excluded_by_reason": {"wrong_type": 1}, "changes": {}, "images": 0, "bytes": 8 + 2 * 2,
+    }  # fmt: skip
+
+
+def test_a_dry_run_needs_no_output_and_everything_else_does(capsys, rows):
+    code, out, _ = call(capsys, "ingest", "rows", rows, "--dry-run", "--workers", 1, "--json")
+    assert (code, json.loads(out)["kept"], json.loads(out)["dataset"]) == (0, 2, None)
+    code, out, err = call(capsys, "ingest", "rows", rows)
+    assert (code, out) == (3, "")
+    assert err.splitlines()[1].startswith("Next: give -o")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("ingest", "row", "x"), 2, "'row'"),
+        (("ingest", "rows"), 2, "PATH"),
+        (("ingest", "rows", "x", "-o", "y", "--max-bad", "2"), 2, "max-bad"),
+        (("ingest", "rows", "nowhere", "-o", "y"), 4, "nowhere"),
+        (("ingest", "rows", "{rows}", "-o", "y", "--field", "image=x"), 3, "text, images"),
+        (("ingest", "rows", "{rows}", "-o", "y", "--field", "text"), 3, "NAME=VALUE"),
+        (("ingest", "rows", "{rows}", "-o", "y", "--group-by", "@page"), 3, "@domain"),
+        (("ingest", "rows", "{rows}", "-o", "y", "--images", "{rows}"), 3, "--images"),
+        (("ingest", "rows", "{rows}", "-o", "y", "--on-missing-image", "drop-image"), 3, "drop-document"),
+        (("ingest", "rows", "{rows}", "-o", "{rows}"), 8, "rows.jsonl"),
+    ],
+)
+def test_errors(capsys, rows, words, code, says):
+    got, out, err = call(capsys, *(word.replace("{rows}", str(rows)) for word in words))
+    assert (got, out) == (code, "")
+    assert says in err
+    assert "Traceback" not in err
