@@ -41,7 +41,7 @@ class Media:
     num_removed_bytes: int
     changes: tuple[str, ...]
     """What decoding changes, by name: orientation, alpha_on_white, depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored,
-    frames_left_out."""
+    frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure."""
 
 
 def load(
@@ -75,5 +75,5 @@ def load(
         frame=frame,
         removed=tuple(stripped.removed),
         num_removed_bytes=sum(stripped.removed.values()),
-        changes=picture.changes,
+        changes=picture.changes if stripped.is_sure else (*picture.changes, "metadata_left"),
     )

@@ -62,6 +62,16 @@ def test_a_plain_file_is_stored_as_it_came():
     assert media.changes == ()
 
 
+def test_a_file_too_strange_to_be_taken_apart_is_stored_whole_and_that_is_counted():
+    data = encode(picture(), "TIFF", big_tiff=True, tiffinfo={270: SECRET.decode()})
+
+    media = load(data)
+
+    assert media.stored == data
+    assert media.changes == ("metadata_left",)
+    assert load(data, keep_metadata=True).changes == ()
+
+
 def test_pages_of_one_file_share_the_asset_and_differ_in_frame_and_pixels():
     data = encode(picture(), "TIFF", save_all=True, append_images=[picture(seed=1), picture(20, 20)])
 

@@ -28,7 +28,8 @@ def strip_gif(data: bytes | memoryview, orientation: int) -> Stripped:
             name = _unwanted(data[start + 1], bytes(data[start + 3 : min(at, start + 14)]))
         else:
             # Decoders differ over what comes now, so from here on the bytes stay.
-            at = len(data)
+            parts.keep_unread(at)
+            return parts.join()
         if name:
             parts.drop(name, at - start)
         else:

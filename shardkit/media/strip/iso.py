@@ -6,7 +6,7 @@ The file is a tree of boxes; `iloc` says at which place of the file the bytes of
     mdat   pixels   GPS ...  <x:xmpmeta ...      pixels   zeros    zeros
 
 Decoders pass over items of a type they do not know. Which way up the picture is stands in properties of its own. A file
-whose items are not all found stays as it is, and so do items that share their bytes with others.
+whose items are not all found, or claim more bytes than it has, stays as it is, and so do items that share their bytes with others.
 """
 
 from __future__ import annotations
@@ -15,35 +15,39 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from shardkit.media.strip.parts import Stripped
+from shardkit.media.strip.parts import Place, Places, Stripped, left_alone
 
 _NAMES = {b"Exif": "exif", b"mime": "xmp"}
 _BLANK_TYPE = b"skip"
 _IN_FILE, _IN_IDAT = 0, 1
-
-Place = tuple[int, int]
+_MAX_PAYLOADS = 100
+_MAX_EXTENTS = 100_000
 
 
 def strip_iso(data: bytes | memoryview, orientation: int) -> Stripped:  # noqa: ARG001 - stands in the file's own properties
     try:
         types, extents, payloads = _items(data)
     except (struct.error, IndexError, KeyError):
-        return Stripped(data=bytes(data), removed={})
+        return left_alone(data)
     metadata = {item: at for item, at in types.items() if bytes(data[at : at + 4]) in _NAMES}
-    needed = [place for item, places in extents.items() if item not in metadata for place in places]
+    needed = Places([place for item, places in extents.items() if item not in metadata for place in places])
     out = bytearray(data)
     removed: Counter[str] = Counter()
+    is_sure = True
     for item, at in metadata.items():
         places = extents.get(item, [])
-        if any(a < stop and start < b for start, stop in places for a, b in needed):
-            continue
-        if not all(any(a <= start and stop <= b for a, b in payloads) for start, stop in places):
+        if any(needed.meet(place) or not _is_inside(place, payloads) for place in places):
+            is_sure = False
             continue
         removed[_NAMES[bytes(data[at : at + 4])]] += sum(stop - start for start, stop in places)
         out[at : at + 4] = _BLANK_TYPE
         for start, stop in places:
             out[start:stop] = bytes(stop - start)
-    return Stripped(data=bytes(out) if removed else bytes(data), removed=dict(sorted(removed.items())))
+    return Stripped(data=bytes(out), removed=dict(sorted(removed.items())), is_sure=is_sure)
+
+
+def _is_inside(place: Place, payloads: list[Place]) -> bool:
+    return any(start <= place[0] and place[1] <= stop for start, stop in payloads)
 
 
 def _items(data: bytes | memoryview) -> tuple[dict[int, int], dict[int, list[Place]], list[Place]]:
@@ -53,6 +57,8 @@ def _items(data: bytes | memoryview) -> tuple[dict[int, int], dict[int, list[Pla
     parts = dict(_boxes(data, meta[0] + 4, meta[1]))
     idat = parts.get(b"idat", (0, 0))
     payloads = [idat, *(place for name, place in boxes if name == b"mdat")]
+    if len(payloads) > _MAX_PAYLOADS:
+        raise IndexError(len(payloads))
     return _types(data, parts[b"iinf"]), _extents(data, parts[b"iloc"], idat[0]), payloads
 
 
@@ -93,6 +99,7 @@ def _extents(data: bytes | memoryview, iloc: Place, idat: int) -> dict[int, list
     at += 6
     num_items, at = _number(data, at, wide)
     extents: dict[int, list[Place]] = {}
+    total = num_extents = 0
     for _ in range(num_items):
         item, at = _number(data, at, wide)
         method = _IN_FILE
@@ -106,7 +113,9 @@ def _extents(data: bytes | memoryview, iloc: Place, idat: int) -> dict[int, list
             offset, at = _number(data, at + index_size, offset_size)
             length, at = _number(data, at, length_size)
             start = base + offset + (idat if method == _IN_IDAT else 0)
-            if start + length > len(data):
+            total += length
+            num_extents += 1
+            if start + length > len(data) or total > len(data) or num_extents > _MAX_EXTENTS:
                 raise IndexError(start)
             extents.setdefault(item, []).append((start, start + length))
     return extents
@@ -114,4 +123,6 @@ def _extents(data: bytes | memoryview, iloc: Place, idat: int) -> dict[int, list
 
 def _number(data: bytes | memoryview, at: int, size: int) -> tuple[int, int]:
     """The big-endian number of `size` bytes at `at`, and the place behind it."""
+    if at + size > len(data):
+        raise IndexError(at)
     return int.from_bytes(data[at : at + size], "big"), at + size

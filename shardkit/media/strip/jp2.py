@@ -7,6 +7,7 @@ from shardkit.media.strip.parts import Parts, Stripped
 _KEPT = (b"jP  ", b"ftyp", b"rreq", b"jp2h")
 _CODE_STREAM = b"jp2c"
 _BARE = b"\xff\x4f"
+_END_OF_STREAM = b"\xff\xd9"
 
 
 def strip_jp2(data: bytes | memoryview, orientation: int) -> Stripped:
@@ -22,6 +23,10 @@ def strip_jp2(data: bytes | memoryview, orientation: int) -> Stripped:
         if size == 1:
             size = int.from_bytes(data[at + 8 : at + 16], "big")
         at = min(len(data), at + size) if size >= 8 else len(data)
+        if name == _CODE_STREAM and data[at - 2 : at] != _END_OF_STREAM:
+            # Decoders read on to the end of the stream, whatever size its box has.
+            parts.keep_unread(start)
+            return parts.join()
         if name in _KEPT or name == _CODE_STREAM:
             parts.keep(start, at)
         else:

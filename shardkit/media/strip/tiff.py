@@ -6,19 +6,18 @@ Everything in a TIFF points to places in the file, so nothing is moved and the s
     elsewhere   pixels, kept values, "Artist"  pixels, kept values, zeros
 
 All pages stay, they are picture. A place that a kept part of the file uses too is not blanked, and a file of which not
-every place is known (BigTIFF, no byte counts, directories that leave the file) stays as it is, and so do bytes that
+every place is known (BigTIFF, no byte counts, a tag told twice, directories that leave the file) stays as it is, and so do bytes that
 no directory points to.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
-from shardkit.media.strip.parts import Stripped
+from shardkit.media.strip.parts import Place, Places, Stripped, left_alone
 
 _TEXTS = (269, 270, 271, 272, 285, 305, 306, 315, 316)
 """DocumentName, ImageDescription, Make, Model, PageName, Software, DateTime, Artist, HostComputer."""
@@ -37,9 +36,6 @@ _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12
 _INTEGERS = {1: "B", 3: "H", 4: "I", 13: "I"}
 _MAX_ENTRIES = 1_000_000
 """Of all directories together, which may lie over one another and so be more than the file has room for."""
-
-
-Place = tuple[int, int]
 
 
 class _StrangeError(Exception):
@@ -77,10 +73,12 @@ def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
     try:
         plan = _Reader(data).plan()
     except (_StrangeError, struct.error):
-        return Stripped(data=bytes(data), removed={})
-    kept, directories = _Places(plan.kept), _Places(plan.directories)
+        return left_alone(data)
+    kept, directories = Places(plan.kept), Places(plan.directories)
     overlap = any(first[1] > second[0] for first, second in pairwise(sorted(plan.directories)))
-    if not plan.removed or overlap or any(kept.meet(place) for place in plan.directories):
+    if overlap or any(kept.meet(place) for place in plan.directories):
+        return left_alone(data)
+    if not plan.removed:
         return Stripped(data=bytes(data), removed={})
     out = bytearray(data)
     for start, stop in plan.blanked:
@@ -91,26 +89,13 @@ def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
     return Stripped(data=bytes(out), removed=dict(sorted(plan.removed.items())))
 
 
-class _Places:
-    """Many places of a file, asked whether one more meets any of them."""
-
-    def __init__(self, places: list[Place]) -> None:
-        ordered = sorted(places)
-        self._starts = [start for start, _ in ordered]
-        self._reach = list(accumulate((stop for _, stop in ordered), max))
-        """How far the places up to each one reach."""
-
-    def meet(self, place: Place) -> bool:
-        number = bisect_left(self._starts, place[1])
-        return number > 0 and self._reach[number - 1] > place[0]
-
-
 class _Reader:
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
         self._order = "<" if data[:2] == b"II" else ">"
         self._seen: set[int] = set()
         self._num_entries = 0
+        self._num_value_bytes = 0
 
     def plan(self) -> _Plan:
         magic, first = struct.unpack_from(self._order + "HI", self._data, 2)
@@ -128,6 +113,8 @@ class _Reader:
         """Sort the parts of the directory at `at` into `plan`. Returns the directories that it leads to."""
         entries, end = self._directory(at)
         tags = {entry.tag: entry for entry in entries}
+        if len(tags) < len(entries):
+            raise _StrangeError
         (link,) = struct.unpack_from(self._order + "I", self._data, end)
         plan.directories.append((at, end + 4))
         stay = []
@@ -162,14 +149,17 @@ class _Reader:
             tag, kind, num_values, value = struct.unpack_from(self._order + "HHII", self._data, place)
             size = _SIZES.get(kind, 1) * num_values
             start = place + 8 if size <= 4 else value
-            if start + size > len(self._data):
+            # Values that are more than the file has room for: decoders skip some of them, each its own way.
+            self._num_value_bytes += size if size > 4 else 0
+            if start + size > len(self._data) or self._num_value_bytes > len(self._data):
                 raise _StrangeError
             raw = bytes(self._data[place : place + 12])
             entries.append(_Entry(tag=tag, raw=raw, kind=kind, start=start, stop=start + size))
         return entries, end
 
     def _is_metadata(self, entry: _Entry, tags: dict[int, _Entry]) -> bool:
-        if entry.tag == _XMP and _ORIENTATION not in tags:
+        orientation = tags.get(_ORIENTATION)
+        if entry.tag == _XMP and (orientation is None or orientation.kind not in _INTEGERS):
             # Where no tag says which way up the page is, its decoder looks into the XMP.
             return b"tiff:Orientation" not in bytes(self._data[entry.start : entry.stop])
         return entry.tag in _TEXTS or (entry.tag >= _FIRST_EXTENSION and entry.tag not in _KEPT_EXTENSIONS)
@@ -187,7 +177,8 @@ class _Reader:
 
     def _pixels(self, tags: dict[int, _Entry]) -> list[Place]:
         """Where the compressed pixels lie. Raw ones are read by their geometry, so that counts even where it is the larger."""
-        numbers = {tag: self._integers(entry) for tag, entry in tags.items() if entry.kind in _INTEGERS}
+        integers = [entry for entry in tags.values() if entry.kind in _INTEGERS and entry.stop > entry.start]
+        numbers = {entry.tag: self._integers(entry) for entry in integers}
         expected = 0
         if numbers.get(_COMPRESSION, (1,))[0] == 1:
             width = numbers.get(_TILE_WIDTH, numbers.get(_WIDTH, (0,)))[0]

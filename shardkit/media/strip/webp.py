@@ -6,7 +6,7 @@ Kept are VP8X, ICCP, ANIM, ANMF (frames), ALPH, VP8 and VP8L. Only a file with V
 from __future__ import annotations
 
 from shardkit.media.orientation import minimal_exif
-from shardkit.media.strip.parts import Parts, Stripped
+from shardkit.media.strip.parts import Parts, Stripped, left_alone
 
 _HEADER_SIZE = 12
 _KEPT = (b"VP8X", b"ICCP", b"ANIM", b"ANMF", b"ALPH", b"VP8 ", b"VP8L")
@@ -24,6 +24,9 @@ def strip_webp(data: bytes | memoryview, orientation: int) -> Stripped:
     while at + 8 <= end:
         start, name = at, bytes(data[at : at + 4])
         size = int.from_bytes(data[at + 4 : at + 8], "little")
+        if start + 8 + size > end:
+            # Decoders differ over what they still find in such a file.
+            return left_alone(data)
         at = min(end, start + 8 + size + size % 2)
         if name == b"VP8X":
             chunk = bytearray(data[start:at])

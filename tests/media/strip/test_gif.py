@@ -45,6 +45,8 @@ def test_from_where_decoders_differ_the_bytes_stay(odd):
     data = with_extensions(plain(), COMMENT, odd, COMMENT)
 
     assert strip(GIF, data, 1).data == with_extensions(plain(), odd, COMMENT)
+    assert not strip(GIF, data, 1).is_sure
+    assert strip(GIF, with_extensions(plain(), COMMENT), 1).is_sure
 
 
 def test_a_file_without_its_end_mark_stays():

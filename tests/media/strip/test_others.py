@@ -108,8 +108,9 @@ def test_items_that_share_their_bytes_or_lie_in_the_tree_stay():
     data = heic()
     shared, in_tree = heic(exif_at=data.index(b"PICTURE.") + 4), heic(exif_at=40)
 
-    assert strip(HEIF, shared, 1).data == shared
-    assert strip(HEIF, in_tree, 1).data == in_tree
+    for data in (shared, in_tree):
+        stripped = strip(HEIF, data, 1)
+        assert (stripped.data, stripped.removed, stripped.is_sure) == (data, {}, False)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +118,4 @@ def test_items_that_share_their_bytes_or_lie_in_the_tree_stay():
 )
 def test_a_tree_that_cannot_be_followed_stays(broken):
     assert strip(HEIF, broken, 1).data == broken
+    assert not strip(HEIF, broken, 1).is_sure
