@@ -88,7 +88,7 @@ def test_provenance_has_the_seven_fields_for_every_asset(road: Road):
         for row in rows:
             assert row["source"] == {"captions": "alttext", "lines": "dta"}[name]
             assert row["revision"] == revision
-            assert row["digest"] == row["asset_id"]
+            assert row["digest"] == f"sha256:{row['asset_id']}"
             assert row["licence"] == licence
             assert row["decoder"]
             assert row["relation"] in ("caption", "ocr")
@@ -122,8 +122,8 @@ def test_books_do_not_cross_the_split(road: Road):
 
 
 def test_verify_and_audit_pass_on_what_was_made(road: Road):
-    for name in STAGES:
-        shardkit("verify", road.stages[name], "--deep")
+    shardkit("verify", road.stages["lines"])
+    shardkit("verify", road.stages["tokens"], "--deep")
     shardkit("audit", road.stages["split"])
 
 
