@@ -137,8 +137,8 @@ def _reporter(config: TrainConfig, *, quiet: bool) -> Callable[[Record], None]:
 def _seen(figure: RightAgainstPermuted) -> str:
     if figure.difference is None:
         return f"right against permuted images, {figure.split}: no image could be permuted with one of another group"
-    error = "" if figure.standard_error is None else f" +- {figure.standard_error:.4f} (standard error over groups)"
+    error = "" if figure.standard_error is None else f" +- {figure.standard_error:.2g} (standard error over groups)"
     return (
         f"right against permuted images, {figure.split}, {figure.num_groups} groups: loss {figure.right:.4f} against "
-        f"{figure.permuted:.4f}, difference {figure.difference:+.4f}{error}; {figure.num_left_out} images left out"
+        f"{figure.permuted:.4f}, difference {figure.difference:+.3g}{error}; {figure.num_left_out} images left out"
     )

@@ -158,7 +158,7 @@ def restore(trainee: Trainee, saved: dict[str, Any]) -> tuple[int, float, str]:
     trainee.optimizer.load_state_dict(saved["optimizer"])
     torch.set_rng_state(saved["rng"])
     promises = [loader.load_state_dict(saved["loader"]) for loader in trainee.loaders]
-    return saved["step"], saved["loss"], f"goes on after step {saved['step']}, {promises[0]}"
+    return saved["step"], saved["loss"], f"goes on after step {saved['step']}, {promises[0].value}"
 
 
 def content_of(trainee: Trainee, step: int, loss: float) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from shardkit import cli
 from tests.tokenizer_builders import byte_level
 from tests.trainer.builders import picture
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
 
 @pytest.fixture(scope="session")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -21,21 +23,28 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = folder / "raw" / f"group{number % 6}"
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture(number)).save(place / f"{number}.png")
-        (place / f"{number}.txt").write_text("abcdefghijklmnopqrstuvwxyz"[number % 11 : number % 11 + 4 + number % 12])
-    (folder / "tokenizer.json").write_text(json.dumps(byte_level()))
-    quiet = ["--quiet", "--workers", "1"]
-    assert (
-        cli.run(["ingest", "ocr", str(folder / "raw"), "-o", str(folder / "ingest"), "--licence", "CC0-1.0", *quiet])
-        == 0
-    )
-    assert (
-        cli.run(
-            [
-                *("tokenize", str(folder / "ingest"), "-o", str(folder / "tokens")),
-                *("--tokenizer", str(folder / "tokenizer.json"), "--recipe", "vlm"),
-                *("--set", "image_size=56", "--max-tokens", "32", *quiet),
-            ]
-        )
-        == 0
-    )
+        (place / f"{number}.txt").write_text(LETTERS[number % 11 : number % 11 + 4 + number % 12])
+    shardkit("ingest", "ocr", folder / "raw", "-o", folder / "ingest", "--licence", "CC0-1.0")
+    tokenize(folder, "--recipe", "vlm", "--set", "image_size=56")
     return folder / "tokens"
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 texts of 4 to 15 letters without pictures."""
+    folder = tmp_path_factory.mktemp("texts")
+    lines = [json.dumps({"text": LETTERS[number % 11 : number % 11 + 4 + number % 12]}) for number in range(24)]
+    (folder / "raw.jsonl").write_text("\n".join(lines))
+    shardkit("ingest", "text", folder / "raw.jsonl", "-o", folder / "ingest", "--licence", "CC0-1.0")
+    tokenize(folder, "--recipe", "pretrain")
+    return folder / "tokens"
+
+
+def tokenize(folder: Path, *arguments: str) -> None:
+    (folder / "tokenizer.json").write_text(json.dumps(byte_level()))
+    places = ("-o", folder / "tokens", "--tokenizer", folder / "tokenizer.json")
+    shardkit("tokenize", folder / "ingest", *places, "--max-tokens", "32", *arguments)
+
+
+def shardkit(*arguments: object) -> None:
+    assert cli.run([str(argument) for argument in (*arguments, "--quiet", "--workers", "1")]) == 0

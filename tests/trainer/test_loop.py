@@ -210,6 +210,20 @@ def test_settings_that_do_not_fit_the_dataset_leave_nothing_behind(tokens: Path,
     assert not (tmp_path / "run" / "run.json").exists()
 
 
+def test_texts_are_trained_on_without_a_tower(texts: Path, tmp_path: Path):
+    result = train(replace(make_config(texts, tmp_path / "run", steps=40, lr=3e-3), task="lm"))
+    assert result.model.vision is None
+    losses = [record["loss"] for record in log_of(tmp_path / "run")]
+    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
+    with pytest.raises(ConfigError, match="task vlm-align needs images"):
+        train(make_config(texts, tmp_path / "other"))
+
+
+def test_a_step_larger_than_an_epoch_is_refused(tokens: Path, tmp_path: Path):
+    with pytest.raises(ConfigError, match="an epoch has fewer packs than a global batch"):
+        train(make_config(tokens, tmp_path / "run", global_batch=64))
+
+
 def test_a_dataset_without_sequences_is_refused(tokens: Path, tmp_path: Path):
     with pytest.raises(ConfigError, match="a dataset of stage ingest holds no sequences"):
         train(make_config(tokens.parent / "ingest", tmp_path / "run"))

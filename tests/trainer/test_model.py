@@ -76,6 +76,16 @@ def test_a_changed_document_changes_no_logit_of_another(changed):
             assert torch.equal(one, two), number
 
 
+def test_a_token_sees_nothing_behind_it():
+    model = make_model()
+    one, two = (make_batch([Doc(text=(7, 8, last, 9), images=(picture(1),))]) for last in (10, 11))
+    changed = one.input_ids[0].ne(two.input_ids[0]).nonzero().item()
+    with torch.no_grad():
+        before, after = model.logits(one), model.logits(two)
+    assert torch.equal(before[:changed], after[:changed])
+    assert ((before[changed:] - after[changed:]).abs().amax(1) > 1e-3).all()
+
+
 def test_pixels_reach_the_logits_of_their_own_document():
     model = make_model()
     one, two = (make_batch([Doc(text=(7, 8, 2), images=(picture(seed),))]) for seed in (1, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from shardkit.trainer.loop import COUNTS, train
+from shardkit.trainer.metrics import read_log
 from shardkit.trainer.objective import NUM_OBJECTIVES, combine, numerators, objective_weights
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks
 from tests.trainer.builders import docs_with_pictures, make_batch, make_model
+from tests.trainer.test_loop import make_config
 
 
 def gradients_of_share(rank: int, world_size: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -30,24 +34,28 @@ def gradients_of_share(rank: int, world_size: int) -> tuple[torch.Tensor, list[t
     return combine(total, whole.denominators, weights), gradients
 
 
-def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
+def run_two(arguments: list[str]) -> list[str]:
+    """Start `python -m` with the arguments as two ranks, as torchrun does; what each prints on stdout."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.trainer.test_ranks", str(tmp_path / f"{rank}.pt")],
-            env={
-                **os.environ,
-                "RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-            },
+            [sys.executable, "-m", *arguments],
+            env={**os.environ, **group, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]
-    assert [process.wait(120) for process in ranks] == [0, 0]
+    output = [process.communicate(timeout=120)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    return output
+
+
+def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
+    run_two(["tests.trainer.test_ranks", str(tmp_path)])
     loss, gradients = gradients_of_share(0, 1)
     for rank in range(2):
         shared_loss, shared_gradients = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
@@ -55,6 +63,42 @@ def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
         for one, other in zip(gradients, shared_gradients, strict=True):
             assert (one - other).abs().max() < 1e-6
     assert max(one.abs().max() for one in gradients) > 0.1
+
+
+def test_a_run_of_two_goes_on_as_a_run_of_one_with_the_same_global_batches(tokens: Path, tmp_path: Path):
+    changes = {"global_batch": 2, "max_tokens": 64}
+    train(make_config(tokens, tmp_path / "one", steps=4, **changes))
+    output = run_two(
+        [
+            *("shardkit", "train", "--task", "vlm-align", "--data", str(tokens), "--out", str(tmp_path / "two")),
+            *(
+                "--steps",
+                "2",
+                "--max-tokens",
+                "64",
+                "--global-batch",
+                "2",
+                "--warmup",
+                "2",
+                "--threads",
+                "1",
+                "--quiet",
+            ),
+        ]
+    )
+    assert json.loads(output[0])["step"] == 2
+    assert not output[1]  # one voice
+    train(make_config(tokens, tmp_path / "two", steps=4, resume=True, **changes))
+
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
+    assert [record["step"] for record in logs[1]] == [1, 2, 3, 4]
+    assert [record["batch_id"].rsplit("/", 1)[1] for record in logs[1]] == ["0of2", "0of2", "0of1", "0of1"]
+    for one, two in zip(*logs, strict=True):
+        assert one["batch_id"].rsplit("/", 1)[0] == two["batch_id"].rsplit("/", 1)[0]
+        assert {name: one[name] for name in COUNTS} == {name: two[name] for name in COUNTS}
+        assert one["loss"] == pytest.approx(two["loss"], abs=1e-5)
+    assert logs[0][0]["loss"] == pytest.approx(logs[1][0]["loss"], abs=1e-6)
+    assert logs[1][2]["resumed"].endswith("REPLAYABLE")
 
 
 def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -68,4 +112,4 @@ def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):
 
 if __name__ == "__main__":
     with joined_ranks() as (own_rank, size):
-        torch.save(gradients_of_share(own_rank, size), sys.argv[1])
+        torch.save(gradients_of_share(own_rank, size), f"{sys.argv[1]}/{own_rank}.pt")
