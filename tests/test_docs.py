@@ -63,7 +63,7 @@ def test_links_between_pages_lead_somewhere(page):
 
 def test_the_pages_are_there():
     assert {page.name for page in PAGES} >= {
-        "README.md", "CHANGELOG.md", "architecture.md", "formats.md", "resume.md", "adding-a-format.md", "glossary.md", "cli.md",
+        "README.md", "CHANGELOG.md", "architecture.md", "formats.md", "ingest.md", "resume.md", "adding-a-format.md", "glossary.md", "cli.md",
     }  # fmt: skip
 
 
