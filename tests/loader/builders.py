@@ -3,6 +3,7 @@
 import numpy as np
 
 from shardkit.digest import xxh3
+from shardkit.errors import ShardkitError
 from shardkit.loader import unpack
 from shardkit.loader.batch import BatchInfo, HostBatch, lay_out
 from shardkit.sequence.plan import Cursor, Draw
@@ -97,3 +98,17 @@ def seen(batches):
         (batch.position, pack_digests(batch), batch.info.example_ids, batch.to_device("cpu").denominators.tolist())
         for batch in batches
     ]
+
+
+def failure(hosted):
+    """The error with which a DataLoader ends, without its traceback.
+
+    A traceback keeps the DataLoader's iterator alive. Collected some time later, maybe in a worker of another one, it
+    waits there for processes that are not its own.
+    """
+    try:
+        for _ in hosted:
+            pass
+    except ShardkitError as error:
+        return error.with_traceback(None)
+    raise AssertionError("the DataLoader ended well")
