@@ -163,7 +163,7 @@ def prepare(work: Path, shared: Path) -> Path:
     shardkit(
         "dedup", base / "captions", base / "pages", base / "web", "-o", work / "clean", "--max-removed-per-source", 1
     )
-    shardkit("split", work / "clean", "-o", work / "split", "--ratios", "train=0.98,val=0.01,test=0.01")
+    shardkit("split", work / "clean", "-o", work / "split", "--ratios", "train=0.9,val=0.05,test=0.05")
     tokenizer = shared / "data" / "tokenizers" / "minimind"
     options = ["--tokenizer", tokenizer, "--recipe", "vlm", "--set", f"image_size={SIDE}", "--max-tokens", PACK]
     shardkit("tokenize", work / "split", "-o", work / "tokens", *options)
@@ -290,7 +290,7 @@ def main() -> None:
         if not corpus.exists():
             sizes = ["--images", options.images, "--pages", options.pages, "--docs", options.docs]
             command = [sys.executable, options.shared / "make_corpus.py", "--out", corpus, *sizes]
-            subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(list(map(str, command)), check=True, capture_output=True)
         figures = list(bench_ingest(corpus, work, options.rounds))
         tokens = prepare(work, options.shared)
         for bench in (bench_reading, bench_plan, bench_resume):
