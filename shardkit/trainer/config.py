@@ -77,6 +77,11 @@ class TrainConfig:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"{name} is {number}", hint=f"set --{name.replace('_', '-')} to 1 or more")
+        if self.global_batch % self.micro_steps:
+            raise ConfigError(
+                f"{self.micro_steps} micro-steps do not share {self.global_batch} packs evenly",
+                hint="make --global-batch a multiple of --micro-steps and of the number of ranks",
+            )
         for name in ("lr", "weight_decay", "clip"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(

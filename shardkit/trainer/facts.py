@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, IntegrityError
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.store.dataset import Dataset
 from shardkit.text.tokenizer import Tokenizer
@@ -36,6 +36,7 @@ def read_facts(dataset: Dataset) -> Facts:
 
     Raises:
         ConfigError: where the dataset holds no sequences, or is split and has no train.
+        IntegrityError: where its tokenizer is not the one it was made with.
     """
     if dataset.stage != "tokenize":
         raise ConfigError(
@@ -57,7 +58,14 @@ def read_facts(dataset: Dataset) -> Facts:
     recipe = dataset.recipe["recipe"]
     image_token = None
     if "image_patch" in recipe:
-        image_token = Tokenizer.load(dataset.path / "tokenizer").token_id(recipe["image_patch"])
+        tokenizer = Tokenizer.load(dataset.path / "tokenizer")
+        if tokenizer.digest != dataset.recipe["tokenizer"]:
+            raise IntegrityError(
+                f"the tokenizer has the digest {tokenizer.digest}, the dataset was made with {dataset.recipe['tokenizer']}",
+                where=str(dataset.path / "tokenizer"),
+                hint="restore it, or run `shardkit tokenize` again",
+            )
+        image_token = tokenizer.token_id(recipe["image_patch"])
     processor = recipe.get("image_processor") or {}
     return Facts(
         dataset_id=dataset.id,

@@ -10,6 +10,7 @@ with `resume` ends with the same bits.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,18 +24,20 @@ from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.loader.device import Batch
 from shardkit.store.dataset import Dataset
-from shardkit.trainer.build import build_model, build_optimizer, repeatable, weights_digest
+from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
 from shardkit.trainer.config import TrainConfig
-from shardkit.trainer.facts import Facts, read_facts
+from shardkit.trainer.facts import read_facts
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
-from shardkit.trainer.objective import NUM_OBJECTIVES, by_name, combine, numerators, objective_weights
+from shardkit.trainer.objective import NUM_OBJECTIVES, by_name, combine, numerators
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
-from shardkit.trainer.run import locked, open_run, refuse_changes, settle, stage_record
+from shardkit.trainer.run import locked, open_run, settle
+from shardkit.trainer.trainee import Trainee, begin, content_of, restore
 
 COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
 """What the log counts of a step, over all ranks."""
+NOTHING_THERE = "no checkpoint is there, it begins anew"
 Record = dict[str, Any]
 """One step, as it stands in the log."""
 
@@ -50,20 +53,6 @@ class Result:
     model: VisionLanguage
     config: TrainConfig
     """With everything decided that was left open."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trainee:
-    """What a run changes as it goes on: all of it is in a checkpoint."""
-
-    config: TrainConfig
-    model: VisionLanguage
-    optimizer: torch.optim.Optimizer
-    weights: Tensor
-    """[objectives]"""
-    loaders: tuple[StreamingLoader, ...]
-    """One a micro-step"""
-    stages: list[dict[str, Any]]
 
 
 def train(
@@ -89,7 +78,7 @@ def train(
         rank, world_size = stack.enter_context(joined_ranks())
         config = settle(config, facts)
         stack.enter_context(repeatable(config))
-        trainee = build(config, facts, dataset, rank, world_size)
+        trainee = begin(config, facts, dataset, rank, world_size)
         for loader in trainee.loaders:
             stack.callback(loader.close)
         if rank == 0:
@@ -98,25 +87,23 @@ def train(
         wait_for_all()
 
         saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
-        done, loss, note = (
-            restore(trainee, saved) if saved else (0, float("nan"), "no checkpoint is there, it begins anew")
-        )
+        done, loss, note = restore(trainee, saved) if saved else (0, float("nan"), NOTHING_THERE)
+        log = stack.enter_context(Log(config.out / "log.jsonl", step=done)) if rank == 0 else None
+        if config.resume and rank == 0:
+            on_note(f"{config.out}: {note}")
         streams = [endless(loader) for loader in trainee.loaders]
-        if rank > 0:
-            for step in range(done + 1, config.steps + 1):
-                loss = take_step(trainee, streams, step)["loss"]
-        else:
-            if config.resume:
-                on_note(f"{config.out}: {note}")
-            log = stack.enter_context(Log(config.out / "log.jsonl", step=done))
-            for step in range(done + 1, config.steps + 1):
-                record = take_step(trainee, streams, step)
-                loss = record["loss"]
-                log.append({**record, "resumed": note} if config.resume and step == done + 1 else record)
-                if step % config.checkpoint_every == 0 or step == config.steps:
-                    content = content_of(trainee, step, loss)
-                    save_checkpoint(config.out / "checkpoints", step, content, keep_last=config.keep_last)
-                on_step(record)
+
+        for step in range(done + 1, config.steps + 1):
+            record = take_step(trainee, streams, step)
+            loss = record["loss"]
+            if log is None:
+                continue
+            log.append({**record, "resumed": note} if config.resume and step == done + 1 else record)
+            if step % config.checkpoint_every == 0 or step == config.steps:
+                content = content_of(trainee, step, loss)
+                save_checkpoint(config.out / "checkpoints", step, content, keep_last=config.keep_last)
+            on_step(record)
+
         return Result(
             rank=rank,
             step=max(config.steps, done),
@@ -127,56 +114,12 @@ def train(
         )
 
 
-def build(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_size: int) -> Trainee:
-    """Everything at its start. A micro-step is to the loader what a rank is: one of the shares of a step."""
-    model = build_model(config, facts)
-    return Trainee(
-        config=config,
-        model=model,
-        optimizer=build_optimizer(model, config),
-        weights=objective_weights(facts.objectives, config.objective_weights),
-        loaders=tuple(
-            StreamingLoader(
-                dataset,
-                split=facts.split,
-                seed=config.seed,
-                max_tokens=config.max_tokens or facts.longest,
-                global_batch=config.global_batch,
-                rank=rank * config.micro_steps + part,
-                world_size=world_size * config.micro_steps,
-            )
-            for part in range(config.micro_steps)
-        ),
-        stages=stage_record(config, facts),
-    )
-
-
-def restore(trainee: Trainee, saved: dict[str, Any]) -> tuple[int, float, str]:
-    """Put the trainee where its checkpoint left it; (step, its loss, a note with what the loader promises)."""
-    refuse_changes(saved["stages"][-1], trainee.stages[-1], where=trainee.config.out)
-    trainee.model.load_state_dict(saved["model"])
-    trainee.optimizer.load_state_dict(saved["optimizer"])
-    torch.set_rng_state(saved["rng"])
-    promises = [loader.load_state_dict(saved["loader"]) for loader in trainee.loaders]
-    return saved["step"], saved["loss"], f"goes on after step {saved['step']}, {promises[0].value}"
-
-
-def content_of(trainee: Trainee, step: int, loss: float) -> dict[str, Any]:
-    """A checkpoint. The loader's state is the same on every rank and for every micro-step."""
-    return {
-        "step": step,
-        "loss": loss,
-        "model": trainee.model.state_dict(),
-        "optimizer": trainee.optimizer.state_dict(),
-        "scheduler": {"kind": "warm-up, then constant", "step": step},
-        "rng": torch.get_rng_state(),
-        "stages": trainee.stages,
-        "loader": trainee.loaders[0].state_dict(),
-    }
-
-
 def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Record:
-    """One update from the next global batch; its record."""
+    """One update from the next global batch; its record.
+
+    Raises:
+        ConfigError: where loss or gradient are no numbers any more; nothing is updated then.
+    """
     model, config = trainee.model, trainee.config
     began = time.perf_counter()
     batches = [next(stream) for stream in streams]
@@ -199,7 +142,14 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         gradients.append(parameter.grad)
     sum_over_ranks([sums, counts, *gradients])
-    norm = nn.utils.clip_grad_norm_(trained, config.clip)
+    loss = float(combine(sums, denominators, trainee.weights))
+    norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
+    if not math.isfinite(loss + norm):
+        raise ConfigError(
+            f"the loss is {loss} and its gradient has the norm {norm}",
+            where=f"step {step}, batch {batches[0].batch_id}",
+            hint="lower --lr in a new --out; the last checkpoint is from before this step",
+        )
     for group in trainee.optimizer.param_groups:
         group["lr"] = learning_rate(config, step)
     trainee.optimizer.step()
@@ -208,10 +158,10 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     seconds = time.perf_counter() - began
     return {
         "step": step,
-        "loss": float(combine(sums, denominators, trainee.weights)),
+        "loss": loss,
         "loss_by_objective": by_name(sums, denominators),
         **dict(zip(COUNTS, counts.tolist(), strict=True)),
-        "grad_norm": float(norm),
+        "grad_norm": norm,
         "lr": learning_rate(config, step),
         "seconds": round(seconds, 6),
         "data_wait_share": round(waited / seconds, 4),

@@ -26,6 +26,7 @@ def make_config(**changes):
         ({"task": "lm", "freeze": ("lm",)}, "everything is frozen"),
         ({"steps": 0}, "steps is 0"),
         ({"global_batch": 0}, "global_batch is 0"),
+        ({"global_batch": 3, "micro_steps": 2}, "2 micro-steps do not share 3 packs evenly"),
         ({"threads": 0}, "threads is 0"),
         ({"lr": float("nan")}, "lr is nan"),
         ({"objective_weights": {"text": -1.0}}, "the weight of text is -1.0"),
@@ -45,7 +46,7 @@ def test_a_resumed_run_may_change_what_its_weights_do_not_depend_on():
 @pytest.mark.parametrize(
     "change",
     [
-        {"seed": 1}, {"lr": 2e-3}, {"warmup": 3}, {"global_batch": 2}, {"micro_steps": 2}, {"max_tokens": 64},
+        {"seed": 1}, {"lr": 2e-3}, {"warmup": 3}, {"global_batch": 2}, {"global_batch": 2, "micro_steps": 2}, {"max_tokens": 64},
         {"preset": "small"}, {"positions": "learned"}, {"freeze": ("lm",)}, {"objective_weights": {"text": 1.0}},
         {"threads": 1}, {"weight_decay": 0.0}, {"clip": 2.0}, {"task": "lm"},
     ],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from shardkit.errors import ConfigError, OutputError, ResumeError
+from shardkit.errors import ConfigError, IntegrityError, OutputError, ResumeError
 from shardkit.trainer.build import weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TrainConfig
@@ -17,6 +18,7 @@ from shardkit.trainer.evaluate import evaluate
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.run import locked
+from tests.tokenizer_builders import byte_level
 
 
 def make_config(tokens: Path, out: Path, **changes) -> TrainConfig:
@@ -210,6 +212,14 @@ def test_settings_that_do_not_fit_the_dataset_leave_nothing_behind(tokens: Path,
     assert not (tmp_path / "run" / "run.json").exists()
 
 
+def test_another_tokenizer_in_the_dataset_is_refused(tokens: Path, tmp_path: Path):
+    shutil.copytree(tokens.parent, tmp_path / "copy")
+    file = tmp_path / "copy" / "tokens" / "tokenizer" / "tokenizer.json"
+    file.write_text(json.dumps(byte_level(words=["another"])))
+    with pytest.raises(IntegrityError, match="the tokenizer has the digest"):
+        train(make_config(tmp_path / "copy" / "tokens", tmp_path / "run"))
+
+
 def test_texts_are_trained_on_without_a_tower(texts: Path, tmp_path: Path):
     result = train(replace(make_config(texts, tmp_path / "run", steps=40, lr=3e-3), task="lm"))
     assert result.model.vision is None
@@ -217,6 +227,15 @@ def test_texts_are_trained_on_without_a_tower(texts: Path, tmp_path: Path):
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
     with pytest.raises(ConfigError, match="task vlm-align needs images"):
         train(make_config(texts, tmp_path / "other"))
+
+
+def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(tokens: Path, tmp_path: Path):
+    with pytest.raises(ConfigError, match="the loss is nan") as error:
+        train(make_config(tokens, tmp_path / "run", lr=1e30, warmup=0, checkpoint_every=1))
+    assert "--lr" in error.value.hint
+    steps = [record["step"] for record in log_of(tmp_path / "run")]
+    assert f"step {steps[-1] + 1}, batch " in error.value.where
+    assert load_checkpoint(tmp_path / "run" / "checkpoints")["step"] == steps[-1]
 
 
 def test_a_step_larger_than_an_epoch_is_refused(tokens: Path, tmp_path: Path):
