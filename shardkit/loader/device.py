@@ -102,7 +102,7 @@ class Batch:
             raise ValueError("this batch was built by hand; it has no id, position or examples")
         return self.info
 
-    def to_device(self, device: torch.device | str) -> Batch:
+    def to_device(self, device: torch.device | str = "cpu") -> Batch:
         """The same batch there; HostBatch has a method of this name too."""
         tensors = {
             field.name: getattr(self, field.name).to(device, non_blocking=True)
