@@ -180,7 +180,6 @@ class Outcome:
 def run_case(case: dict, cases: Path, root: Path, tokenizer: Path, big: Path | None = None) -> list[str]:
     """What is broken, run by run; empty where the case passes."""
     place = Place(root=root, cases=cases, case=case, tokenizer=tokenizer, big=big)
-    faults = load_faults(cases)
     broken: list[str] = []
     for number, run in enumerate(case["runs"]):
         expect = {
@@ -189,7 +188,7 @@ def run_case(case: dict, cases: Path, root: Path, tokenizer: Path, big: Path | N
         }
         checks = run.get("check", case.get("check", []))
         before = casechecks.snapshot(place)
-        outcome = execute(place.argv(run), place, expect, checks, faults, number)
+        outcome = execute(place.argv(run), place, expect, checks, number)
         after = casechecks.snapshot(place)
         found = evaluate(place, outcome, expect) + casechecks.evaluate(place, outcome, checks, before, after)
         broken += [f"run {number + 1} ({' '.join(run['argv'])}): {sentence}" for sentence in found]
@@ -198,11 +197,11 @@ def run_case(case: dict, cases: Path, root: Path, tokenizer: Path, big: Path | N
     return broken
 
 
-def execute(argv: list[str], place: Place, expect: dict, checks: list[str], faults: ModuleType, number: int) -> Outcome:
+def execute(argv: list[str], place: Place, expect: dict, checks: list[str], number: int) -> Outcome:
     """Run a command: in a process of its own where it is watched or measured, else in this one."""
     watched = {"opened", "connection", "signal", "hang"} & {check.split(":")[0] for check in checks}
     if watched or {"max_seconds", "max_rss_mb"} & expect.keys():
-        return _in_process_of_its_own(argv, place, expect.get("max_seconds", DEFAULT_SECONDS), faults, number)
+        return _in_process_of_its_own(argv, place, expect.get("max_seconds", DEFAULT_SECONDS), number)
     return _here(argv, place)
 
 
@@ -220,7 +219,8 @@ def _here(argv: list[str], place: Place) -> Outcome:
     return Outcome(argv=argv, code=code, out=out.getvalue(), err=err.getvalue(), seconds=time.monotonic() - begin)
 
 
-def _in_process_of_its_own(argv: list[str], place: Place, limit: float, faults: ModuleType, number: int) -> Outcome:
+def _in_process_of_its_own(argv: list[str], place: Place, limit: float, number: int) -> Outcome:
+    faults = load_faults(place.cases)
     watch = place.root / f"watch-{number}"
     environment = {**os.environ, **faults.watched(watch)}
     begin = time.monotonic()
