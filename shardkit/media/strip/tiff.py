@@ -158,8 +158,8 @@ class _Reader:
         return entries, end
 
     def _is_metadata(self, entry: _Entry, tags: dict[int, _Entry]) -> bool:
-        orientation = tags.get(_ORIENTATION)
-        if entry.tag == _XMP and (orientation is None or orientation.kind not in _INTEGERS):
+        told = tags.get(_ORIENTATION)
+        if entry.tag == _XMP and (told is None or told.kind not in _INTEGERS or told.start == told.stop):
             # Where no tag says which way up the page is, its decoder looks into the XMP.
             return b"tiff:Orientation" not in bytes(self._data[entry.start : entry.stop])
         return entry.tag in _TEXTS or (entry.tag >= _FIRST_EXTENSION and entry.tag not in _KEPT_EXTENSIONS)

@@ -52,7 +52,7 @@ def test_a_code_stream_up_to_the_end_of_the_file_stays():
     assert strip(J2C, plain[at + 8 :], 1).removed == {}
 
 
-@pytest.mark.skipif(not features.check("avif"), reason="this Pillow has no AVIF decoder")
+@pytest.mark.skipif("avif" not in features.get_supported(), reason="this Pillow has no AVIF decoder")
 def test_exif_and_xmp_of_an_avif_go_and_its_turn_stays():
     data = builders.avif()
 

@@ -14,7 +14,7 @@ from tests.media.builders import SECRET
 from tests.media.strip.builders import RICH, avif
 
 FILES = {name: build() for name, build in RICH.items()}
-if features.check("avif"):
+if "avif" in features.get_supported():
     FILES["AVIF"] = avif()
 
 
