@@ -1,4 +1,4 @@
-"""What a loader is asked for, checked: split, rank, and words of a list."""
+"""What a loader is asked for, checked: the rank, and words of a list."""
 
 from __future__ import annotations
 
@@ -8,38 +8,12 @@ from dataclasses import dataclass
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import check_world
-from shardkit.store.dataset import Dataset
-
-NEVER_SPLIT = ("all",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
     rank: int
     world_size: int
-
-
-def choose_split(dataset: Dataset, split: str | None) -> str:
-    """The split to read: `train` of a dataset that is split, `all` of one that never was.
-
-    Raises:
-        ConfigError: where the dataset holds no sequences, or no such split.
-    """
-    if dataset.stage != "tokenize":
-        raise ConfigError(
-            f"a dataset of stage {dataset.stage} holds no sequences",
-            where=str(dataset.path),
-            hint="run `shardkit tokenize` on it and name its output",
-        )
-    if split is None:
-        split = "all" if dataset.splits == NEVER_SPLIT else "train"
-    if split not in dataset.splits:
-        raise ConfigError(
-            f"there is no split {split!r} (splits: {', '.join(dataset.splits)})",
-            where=str(dataset.path),
-            hint="name one of them with split=, or --split",
-        )
-    return split
 
 
 def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> Rank:

@@ -23,14 +23,16 @@ from shardkit.errors import ConfigError, ResumeError, SourceError
 from shardkit.loader import state as states
 from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
-from shardkit.loader.choices import check_choice, choose_rank, choose_split
+from shardkit.loader.choices import check_choice, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting, Worker
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.state import Promise, State
-from shardkit.sequence.plan import Cursor, Lengths, Mixture, Plan, PlanSettings, Step
+from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
+from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
+from shardkit.store.plans import read_plan
 
 logger = logging.getLogger("shardkit.loader")
 
@@ -116,7 +118,7 @@ class StreamingLoader(IterableDataset[Any]):
         self._device = torch.device(device)
         check_files(self._dataset, self._split)
 
-        self._lengths = Lengths.from_table(self._dataset.table("lengths"), split=self._split)
+        self._lengths = read_lengths(self._dataset, self._split)
         self._rests: list[State] = []
         self._plan = self._plan_after(self._rests)
         self._bound = states.bound(self._dataset, self._plan)
@@ -328,12 +330,16 @@ class StreamingLoader(IterableDataset[Any]):
 
     def _num_steps(self, epoch: int) -> int:
         if not self._plan.knows_steps(epoch):
+            saved = read_plan(self._dataset.path, self._plan.digest) or {"num_steps": {}}
+            self._plan.remember_steps({int(known): steps for known, steps in saved["num_steps"].items()})
+        if not self._plan.knows_steps(epoch):
             logger.info("planning epoch %d of %d sequences to count its batches", epoch, len(self._lengths))
         return self._plan.num_steps(epoch)
 
     def _plan_after(self, rests: list[State]) -> Plan:
-        identity = {"dataset": self._dataset.id, "split": self._split}
-        return states.plan_after(rests, self._lengths, self._settings, self._mixture, identity)
+        return states.plan_after(
+            rests, self._lengths, self._settings, self._mixture, identity(self._dataset, self._split)
+        )
 
     # ------------------------------------------------------------------ end, and copies
     def close(self) -> None:
@@ -367,7 +373,7 @@ class StreamingLoader(IterableDataset[Any]):
         self.__dict__.update(state)
         self._process = os.getpid()
         self._reader = self._assembler = None
-        self._lengths = Lengths.from_table(self._dataset.table("lengths"), split=self._split)
+        self._lengths = read_lengths(self._dataset, self._split)
         self._plan = self._plan_after(self._rests)
         self._plan.remember(self._cursor)
 

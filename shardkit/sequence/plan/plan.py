@@ -190,7 +190,11 @@ class Plan:
         """Take from a cursor how its epoch began, and from whoever knows how many steps it has: neither needs a survey."""
         self._origins[cursor.epoch] = cursor.origin
         if num_steps is not None:
-            self._num_steps[cursor.epoch] = num_steps
+            self.remember_steps({cursor.epoch: num_steps})
+
+    def remember_steps(self, num_steps: Mapping[int, int]) -> None:
+        """Take the number of steps of some epochs from whoever counted them."""
+        self._num_steps.update(num_steps)
 
     def _origin(self, epoch: int) -> Draw:
         if epoch not in self._origins and not self.mixture:

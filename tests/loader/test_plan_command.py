@@ -1,0 +1,109 @@
+"""`shardkit plan`, and what it saves for loaders."""
+
+import json
+import re
+
+import pytest
+
+from shardkit.cli import run
+from shardkit.loader import StreamingLoader
+from shardkit.store.dataset import Dataset
+from shardkit.store.plans import plan_path, read_plan
+from tests.loader.conftest import shardkit
+
+
+def plan(capsys, *arguments):
+    capsys.readouterr()
+    shardkit("plan", *arguments, "--json", "--quiet")
+    return json.loads(capsys.readouterr().out)
+
+
+def test_it_says_what_the_loader_then_does(tokens, capsys):
+    options = ["--max-tokens", 256, "--max-images", 6, "--global-batch", 4, "--seed", 3, "--tail", "pad"]
+    figures = plan(capsys, tokens, *options, "--world", 2, "--world", 4)
+
+    with StreamingLoader(tokens, max_tokens=256, max_images=6, global_batch=4, seed=3, tail="pad") as loader:
+        batches = list(loader)
+
+    assert figures["plan"] == batches[0].batch_id.split("/")[0]
+    assert figures["steps"] == len(batches)
+    assert figures["packs_filled_up"] == 4 * len(batches) - figures["packs"]
+    assert figures["tokens"] == sum(batch.input_ids.numel() for batch in batches)
+    assert figures["sequences"] == sum(len(batch.example_ids) for batch in batches) == 80
+    assert figures["per_pack"]["images"]["max"] <= 6
+    sources = [source for batch in batches for source in batch.sources]
+    for name in ("web", "notes"):
+        assert figures["sources"][name]["sequences"] == sources.count(name)
+        assert figures["sources"][name]["shares"]["sequences"] == sources.count(name) / 80
+    assert 0.9 < figures["fill"] <= 1
+    assert list(figures["straggler"]) == ["2", "4"]
+    assert all(1 <= ratio < 2 for ratio in figures["straggler"].values())
+
+
+def test_the_text_names_batches_fill_and_shares(tokens, capsys):
+    shardkit("plan", tokens, "--global-batch", 2)
+    out = capsys.readouterr().out
+
+    first, second, third, *table = out.splitlines()
+    assert first.startswith(f"{tokens}\t")
+    assert re.fullmatch(r"epoch 0 of all: \d+ batches of 2 packs from \d+ packs, 80 sequences, \d+ tokens", second)
+    assert re.fullmatch(r"fill [01]\.\d{4}, padding 0\.\d{4}, [01] packs left out, 0 filled up", third)
+    assert [line.split()[0] for line in table] == ["a", "tokens", "images", "patches", "cost", "source", "notes", "web"]
+
+
+def test_a_mixture_file_gives_shares(tokens, capsys, tmp_path):
+    file = tmp_path / "mixture.toml"
+    file.write_text('by = "token"\nweights = {web = 3, notes = 1}\n')
+
+    figures = plan(capsys, tokens, "--mixture", file)
+
+    assert abs(figures["sources"]["web"]["shares"]["tokens"] - 0.75) * figures["tokens"] <= 128
+
+
+def test_a_saved_plan_spares_the_counting_and_changes_nothing_else(copied, capsys, monkeypatch):
+    figures = plan(capsys, copied, "--max-tokens", 256, "--global-batch", 2, "--save")
+    path = plan_path(copied, figures["plan"])
+    assert figures["saved"] == str(path)
+    assert path == copied / ".cache" / f"plan-{figures['plan']}.parquet"
+    assert run(["verify", str(copied), "--quiet"]) == 0
+    assert Dataset.open(copied).id == figures["id"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shardkit.sequence.plan.plan.Plan.survey", None)
+        with StreamingLoader(copied, max_tokens=256, global_batch=2) as loader:
+            assert len(loader) == figures["steps"]
+
+    path.write_bytes(b"not a table")
+    assert read_plan(copied, figures["plan"]) is None
+    with StreamingLoader(copied, max_tokens=256, global_batch=2) as loader:
+        assert len(loader) == figures["steps"]
+    assert plan(capsys, copied, "--max-tokens", 256, "--global-batch", 2, "--save") == figures
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--max-tokens", "20"], 3, "max_tokens is 20, but the longest sequence has"),
+        (
+            ["--global-batch", "4", "--world", "3"],
+            3,
+            "cannot be shared evenly by 3 ranks (world sizes that fit: 1, 2, 4)",
+        ),
+        (["--split", "test"], 3, "there is no split 'test' (splits: all)"),
+        (["--mixture", "nowhere.toml"], 3, "nowhere.toml: the mixture file cannot be read"),
+        (["--packer", "worst-fit"], 2, "worst-fit"),
+    ],
+)
+def test_what_cannot_be_planned(tokens, capsys, arguments, code, words):
+    assert run(["plan", str(tokens), *arguments]) == code
+
+    error = capsys.readouterr().err
+    assert words in error
+    assert ("Next: " in error) == (code == 3)
+
+
+def test_an_empty_epoch_is_described(tokens, capsys):
+    figures = plan(capsys, tokens, "--global-batch", 500)
+
+    assert figures["steps"] == 0
+    assert figures["packs_left_out"] == figures["packs"] > 0
