@@ -1,6 +1,9 @@
 """One id for one picture, whatever file it comes in."""
 
+import struct
+
 import pytest
+import xxhash
 from PIL import Image
 
 from shardkit.media.load import load
@@ -24,6 +27,13 @@ def test_lossless_forms_of_one_picture_share_an_id():
 
     assert {one.pixel_id for one in media} == {pixel_id(image)}
     assert len({one.asset_id for one in media}) == len(files)
+
+
+def test_a_picture_read_in_bands_has_the_id_of_its_bytes():
+    image = picture(1000, 1100)
+    whole = xxhash.xxh3_128(struct.pack("<II", 1000, 1100) + image.tobytes())
+
+    assert pixel_id(image) == whole.hexdigest()
 
 
 def test_size_and_every_pixel_count():
