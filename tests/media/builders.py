@@ -9,6 +9,9 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from shardkit.media.decode import decode
+from shardkit.media.limits import MediaLimits
+
 SECRET = b"SN-0000-1111 Person Example"
 
 
@@ -31,6 +34,15 @@ def opened(data):
     image = Image.open(io.BytesIO(data))
     image.load()
     return image
+
+
+def same(image, other):
+    return image.size == other.size and image.mode == other.mode and image.tobytes() == other.tobytes()
+
+
+def changes(data):
+    """What canonical decoding of `data` changes, by name."""
+    return decode(data, frame=0, limits=MediaLimits()).changes
 
 
 def exif(orientation=None, maker=SECRET):
