@@ -71,7 +71,7 @@ def work(job: Job, task: Task) -> Done:
             for name in pair.files:
                 reader.unread(name)
     for result in results:
-        if isinstance(result, Kept):
+        if isinstance(result, Kept) and result.changes:
             changes.update(result.changes)
     return Done(unit=task.unit, results=tuple(results), changes=changes, files=tuple(reader.files.values()))
 

@@ -8,7 +8,6 @@ of the schema are kept as metadata.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -64,7 +63,7 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         images=images,
         relations=_relations(images),
         metadata={key: value for key, value in row.items() if key not in used},
-        changes=Counter(record.changes),
+        changes=record.changes,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from shardkit.prepare.ingest.config import IngestConfig
@@ -34,5 +33,5 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         position=record.position,
         segments=(Segment(kind="text", text=text),),
         metadata={key: value for key, value in row.items() if key != name},
-        changes=Counter(record.changes),
+        changes=record.changes,
     )
