@@ -10,6 +10,7 @@ exchanges the two folders at the end.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import platform
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from shardkit import __version__
 from shardkit.digest import canonical_json
-from shardkit.errors import OutputError, SourceError
+from shardkit.errors import OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry
 from shardkit.store.dataset import MANIFEST, Dataset
 from shardkit.store.files import (
@@ -100,7 +101,18 @@ class Output:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(value, ShardkitError):
+            self._leave_nothing()
         self._unlock()
+
+    def _leave_nothing(self) -> None:
+        """Of a run that was refused before it wrote a shard nothing stays, so that it may be run with other options."""
+        if self.unchanged is None and not self.receipts and not (self._target / "shards").exists():
+            with contextlib.suppress(OutputError):  # the refusal is what the user must hear of
+                remove_tree(self._target / WORK)
+            with contextlib.suppress(OSError):  # a folder that was there with something in it stays
+                (self._target / LOCK).unlink()
+                self._target.rmdir()
 
     def _keep_apart(self, place: Path) -> None:
         here = self.path.resolve()

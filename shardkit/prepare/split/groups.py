@@ -116,6 +116,7 @@ def _strongest(groups: Groups, component: int) -> list[str]:
     declared = rows.declared[of_value]
     pairs = np.unique(np.stack([values, declared.astype(np.uint64)])[:, declared >= 0], axis=1)
     distinct, counts = np.unique(pairs[0], return_counts=True)
+    distinct, counts = distinct[counts > 1], counts[counts > 1]
     top = distinct[np.lexsort((distinct, -counts))][:_NAMED_TIES]
     known = describe(rows, {int(value): int(of_value[np.argmax(values == value)]) for value in top})
     joined = dict(zip(distinct.tolist(), counts.tolist(), strict=True))

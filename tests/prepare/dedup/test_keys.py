@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardkit.prepare.dedup.keys import asset_key, asset_keys, dense, hex_id, leading, repeated, words
+
+
+def test_ids_become_words_and_back():
+    one, two = "00ff" * 8, "fedcba9876543210" * 2
+    pairs = words([one, two], 2)
+    assert [hex_id(pair) for pair in pairs] == [one, two]
+    assert pairs[1].tolist() == [0xFEDCBA9876543210] * 2
+    assert words([], 2).shape == (0, 2)
+
+
+def test_leading_bits_of_a_column():
+    column = pa.chunked_array([["0123456789abcdef" + "0" * 16, None], []], pa.string())
+    assert leading(column).tolist() == [0x0123456789ABCDEF, 0]
+
+
+def test_frames_have_keys_of_their_own():
+    asset = "ab" * 32
+    table = pa.table({"asset_id": [asset, asset, None], "frame": pa.array([0, 1, None], pa.int32())})
+    assert asset_keys(table).tolist() == [asset_key(asset, 0), asset_key(asset, 1), 0]
+    assert asset_key(asset, 0) != asset_key(asset, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans())))
+def test_repeated_finds_groups_with_a_wanted_row(rows: list[tuple[int, bool]]):
+    keys = np.array([key for key, _ in rows], np.uint64)
+    wanted = np.array([flag for _, flag in rows], np.bool_)
+    expected = [
+        key != 0 and sum(k == key for k, _ in rows) > 1 and any(w for k, w in rows if k == key) for key, _ in rows
+    ]
+    assert repeated(keys, wanted).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2))))
+def test_dense_numbers_are_equal_where_digests_are(pairs: list[tuple[int, int]]):
+    numbers = dense(np.array(pairs, np.uint64).reshape(-1, 2)).tolist()
+    for i, one in enumerate(pairs):
+        assert (numbers[i] == -1) == (one == (0, 0))
+        for j, two in enumerate(pairs):
+            assert (numbers[i] == numbers[j]) == (one == two)
