@@ -123,9 +123,11 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
     sizes = sizes or Sizes.of(meta)
     part = {name: meta[where] for name, where in sizes.parts().items()}
     starts_S1 = part["sequence_starts"]
-    place_T = torch.arange(sizes.num_tokens, dtype=torch.int32, device=meta.device)
-    sequence_T = torch.searchsorted(starts_S1[1:], place_T, right=True, out_int32=True)
-    position_T = place_T - starts_S1[sequence_T.long()]
+    # Sums along the tokens instead of a search or a look-up for each: on a CPU these cost more than all the rest.
+    start_S = starts_S1[:-1]
+    sequence_T = _summed(start_S, torch.ones_like(start_S), sizes.num_tokens) - 1
+    start_T = _summed(start_S, torch.diff(start_S, prepend=start_S.new_zeros(1)), sizes.num_tokens)
+    position_T = torch.arange(sizes.num_tokens, dtype=torch.int32, device=meta.device) - start_T
 
     ids_T = part["ids"].long()
     objective_T = part["objectives"].view(torch.uint8)[: sizes.num_tokens].long()
@@ -149,7 +151,7 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
         cu_seq_lens_k=starts_S1,
         max_length_q=sizes.longest,
         max_length_k=sizes.longest,
-        slot_rows=_slot_rows(place_T.long(), slot_start_M, slots_M)[None],
+        slot_rows=_slot_rows(slot_start_M, slots_M, sizes.num_tokens)[None],
         image_slots=slots_M,
         image_sizes=table_M8[:, 2:4],
         image_grid_thw=grid_M3,
@@ -168,12 +170,14 @@ def _shifted(values_T: Tensor, fill: int) -> Tensor:
     return torch.cat([values_T[1:], values_T.new_full((min(1, len(values_T)),), fill)])
 
 
-def _slot_rows(place_T: Tensor, slot_start_M: Tensor, slots_M: Tensor) -> Tensor:
-    if not len(slot_start_M):
-        return torch.full_like(place_T, -1)
-    image_T = torch.searchsorted(slot_start_M.contiguous(), place_T, right=True) - 1
-    known_T = image_T.clamp(min=0)
-    inside_T = place_T - slot_start_M[known_T]
-    first_row_M = torch.cumsum(slots_M, 0) - slots_M
-    shown_T = (image_T >= 0) & (inside_T < slots_M[known_T])
-    return torch.where(shown_T, first_row_M[known_T] + inside_T, -1)
+def _summed(places: Tensor, values: Tensor, length: int) -> Tensor:
+    """[length] int32: at each place the sum of the values at and before it; places at the end count nowhere."""
+    sums = torch.zeros(length + 1, dtype=torch.int32, device=places.device).index_add_(0, places, values)
+    return sums[:length].cumsum(0, dtype=torch.int32)
+
+
+def _slot_rows(start_M: Tensor, slots_M: Tensor, num_tokens: int) -> Tensor:
+    """Rows are numbered in the order of the tokens, because the images come in that order."""
+    ones_M = torch.ones_like(start_M, dtype=torch.int32)
+    inside_T = _summed(start_M, ones_M, num_tokens) - _summed(start_M + slots_M, ones_M, num_tokens)
+    return torch.where(inside_T > 0, inside_T.cumsum(0) - 1, -1)

@@ -1,0 +1,91 @@
+"""What may differ between a state and a loader."""
+
+import json
+
+import pytest
+
+from shardkit.errors import ResumeError
+from shardkit.loader import state as states
+from shardkit.loader.state import Difference, Promise
+from tests.sequence.plan.builders import make_plan, random_lengths
+
+BOUND = {"dataset": "a1", "seed": 0, "max_tokens": 256, "packer": "best-fit", "packer_version": 1, "mixture": None}
+
+
+def judged(**changes):
+    now = {**BOUND, **changes}
+    return states.judge(states.differences(BOUND, now), BOUND)
+
+
+@pytest.mark.parametrize(
+    ("changes", "promise"),
+    [
+        ({}, Promise.REPLAYABLE),
+        ({"max_tokens": 300}, Promise.STATISTICALLY_EQUIVALENT),
+        ({"mixture": {"by": "token"}, "max_tokens": 300}, Promise.STATISTICALLY_EQUIVALENT),
+        ({"packer": "none", "packer_version": 3}, Promise.STATISTICALLY_EQUIVALENT),
+        ({"seed": 1}, Promise.UNRECOVERABLE),
+        ({"dataset": "b2"}, Promise.UNRECOVERABLE),
+        ({"max_tokens": 300, "dataset": "b2"}, Promise.UNRECOVERABLE),
+        ({"something_new": 1}, Promise.UNRECOVERABLE),
+    ],
+)
+def test_promises(changes, promise):
+    assert judged(**changes) is promise
+
+
+def test_a_packer_that_is_not_here_any_more_cannot_be_planned_after():
+    saved = {**BOUND, "packer_version": 0}
+
+    assert states.judge(states.differences(saved, BOUND), saved) is Promise.UNRECOVERABLE
+
+
+def test_a_promise_is_its_name():
+    assert Promise.REPLAYABLE == "REPLAYABLE"
+    assert json.dumps(Promise.STATISTICALLY_EQUIVALENT) == '"STATISTICALLY_EQUIVALENT"'
+
+
+def test_a_difference_names_both_sides_and_what_is_missing():
+    (found,) = states.differences({"a": 1}, {"a": 1, "b": "x"})
+
+    assert found == Difference(name="b", saved=None, now="x")
+    assert str(found) == 'b is null there, "x" here'
+    assert len(str(Difference(name="a", saved=["long"] * 500, now=1))) < 300
+
+
+def test_equivalent_accepts_what_replayable_refuses():
+    found = states.differences(BOUND, {**BOUND, "max_tokens": 1})
+
+    states.refuse_less(Promise.STATISTICALLY_EQUIVALENT, "equivalent", found)
+    with pytest.raises(ResumeError, match=r"max_tokens is 256 there, 1 here") as caught:
+        states.refuse_less(Promise.STATISTICALLY_EQUIVALENT, "replayable", found)
+    assert 'require="equivalent"' in caught.value.hint
+    with pytest.raises(ResumeError) as caught:
+        states.refuse_less(Promise.UNRECOVERABLE, "equivalent", found)
+    assert "equivalent" not in caught.value.hint
+
+
+def test_a_cursor_survives_json():
+    plan = make_plan(random_lengths(200), block=32)
+    for step in plan.steps(plan.start(2)):
+        state = json.loads(json.dumps(states.write_cursor(plan, step.after)))
+        assert states.read_cursor(plan, state) == step.after
+
+
+def link(epoch, streams=None):
+    return {"bound": {}, "cursor": {"epoch": epoch}, "streams": streams}
+
+
+def test_plans_of_an_epoch_that_is_over_are_forgotten():
+    saved = {**link(3), "rests": [link(1), link(2)]}
+
+    assert states.with_rest(saved) == [link(3)]
+    assert states.with_rest({**link(3), "rests": [link(3)]}) == [link(3), link(3)]
+    assert states.with_rest({**link(3, {"draw": []}), "rests": [link(1)]}) == [link(1), link(3, {"draw": []})]
+
+
+def test_more_changes_than_a_state_holds_are_refused():
+    saved = {**link(3), "rests": [link(3)] * states.MAX_RESTS}
+
+    with pytest.raises(ResumeError, match="the settings were changed 8 times within an epoch"):
+        states.with_rest(saved)
