@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from shardkit.prepare.ingest.draft import ImageRef
 from shardkit.prepare.ingest.reasons import Bad, plain
-from shardkit.prepare.ingest.roots import FileRead, Roots, file_read, is_address, locate, read_bounded
+from shardkit.prepare.ingest.roots import FileRead, Roots, file_read, is_address, locate, missing, read_bounded
 from shardkit.prepare.ingest.url_map import load_maps
 
 
@@ -39,46 +39,49 @@ class Reader:
             return ref.data
         if ref.path.startswith("data:"):
             return data_uri(ref.path)
+        text, roots = ref.path, self._roots.of_input(folder)
         if ref.path in self._urls:
-            map_folder, file = self._urls[ref.path]
-            return self.file(file, (*self._roots.images, map_folder))
-        if is_address(ref.path):
+            map_folder, text = self._urls[ref.path]
+            roots = (*self._roots.images, map_folder)
+        elif is_address(ref.path):
             if ref.path.lower().startswith("file:"):
                 raise Bad("path_outside", f"{plain(ref.path)} is an address of a file; give a path inside a root")
             raise Bad("asset_missing", f"no --url-map has a file for {plain(ref.path)}")
-        return self.file(ref.path, self._roots.of_input(folder))
-
-    def file(self, text: str, roots: tuple[str, ...]) -> bytes:
-        """The bytes of the file that `text` names below one of `roots`."""
         try:
             path = locate(text, roots)
-        except Bad as bad:
-            if bad.reason != "path_outside":
-                self._missing(text, roots)
+        except Bad:
+            if not os.path.isabs(text):
+                self._note(missing(text, folder))
             raise
-        name = self._roots.name(path)
-        data = read_bounded(path, self._max_bytes, text)
-        self.files[name] = file_read(name, data)
-        return data
-
-    def _missing(self, text: str, roots: tuple[str, ...]) -> None:
-        """Note that a file was not there: when it is there later, the input has changed."""
-        name = self._roots.name(os.path.normpath(os.path.join(roots[0], text.replace("\0", ""))))
-        self.files.setdefault(name, FileRead(name=name, size=-1, xxh3=""))
+        return self._read(path, text)
 
     def below_root(self, name: str) -> bytes:
         """The bytes of an input file by its name relative to the input root."""
         try:
-            return self.file(name, (self._roots.input_root,))
+            path = locate(name, (self._roots.input_root,))
         except Bad:
             self.unread(name)
             raise
+        return self._read(path, name)
 
     def unread(self, name: str) -> None:
         """Note that the input file `name` was met and not read."""
         path = os.path.join(self._roots.input_root, name)
         size = os.path.getsize(path) if os.path.exists(path) else -1
-        self.files.setdefault(name, FileRead(name=name, size=size, xxh3=""))
+        self._note(FileRead(name=name, size=size, xxh3=""))
+
+    def _read(self, path: str, shown: str) -> bytes:
+        name = self._roots.name(path)
+        try:
+            data = read_bounded(path, self._max_bytes, shown)
+        except Bad:
+            self._note(FileRead(name=name, size=os.path.getsize(path) if os.path.exists(path) else -1, xxh3=""))
+            raise
+        self.files[name] = file_read(name, data)
+        return data
+
+    def _note(self, file: FileRead) -> None:
+        self.files.setdefault(file.name, file)
 
 
 def data_uri(text: str) -> bytes:

@@ -28,7 +28,6 @@ REASONS = {
     "bad_label": "a label file that is not what its format says",
     "label_pages": "a label with another number of pages than its image file",
     "no_content": "neither text nor image is left",
-    "bad_dialogue": "turns that are no dialogue: an unknown role, a broken order, nothing to learn from",
     # How images belong to the record
     "placeholder_count": "the number of <image> marks is not that of the images",
     "no_image": "a record that must have an image names none",
@@ -50,7 +49,6 @@ REASONS = {
     "bad_data_uri": "a data: address that holds no image bytes",
     "unsafe_member": "an archive member that is a link, a device, or named outside the archive",
     "duplicate_member": "two archive members of one name",
-    "too_many_members": "more archive members than the limit",
     # What the bytes of an image are
     **MEDIA_REASONS,
 }

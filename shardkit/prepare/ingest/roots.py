@@ -28,7 +28,7 @@ class FileRead:
     """A file that was read, or found missing, while a record was made: what `unchanged` compares later."""
 
     name: str
-    """Relative to the input root; `@images<k>/...` and `@map<k>/...` below the other roots."""
+    """Relative to the input root; `@images<k>/...` and `@map<k>/...` below the other roots; see also `missing`."""
     size: int
     """In bytes; -1 where the file could not be read."""
     xxh3: str
@@ -159,6 +159,24 @@ def open_input(path: str, shown: str) -> IO[bytes]:
         raise SourceError(
             f"the input cannot be read: {error.strerror}", where=shown, hint="check the path and its permissions"
         ) from error
+
+
+_MISSING = "@missing/"
+
+
+def missing(text: str, folder: str) -> FileRead:
+    """The note that `text`, in an input of `folder` (relative to the input root), led to no file."""
+    return FileRead(name=f"{_MISSING}{folder}//{text}", size=-1, xxh3="")
+
+
+def still_missing(note: FileRead, roots: Roots) -> bool:
+    """Whether what `missing` noted leads to no file now either."""
+    folder, _, text = note.name.removeprefix(_MISSING).partition("//")
+    try:
+        locate(text, (*roots.of_input(folder), *roots.maps))
+    except Bad:
+        return True
+    return False
 
 
 def digest_input(path: str, name: str) -> FileRead:

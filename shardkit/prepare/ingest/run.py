@@ -17,12 +17,11 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-import pyarrow as pa
-
 from shardkit.digest import fingerprint
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.media.decode import DECODER
+from shardkit.prepare.ingest.accounts import Accounts, input_row, inputs_table, judge
 from shardkit.prepare.ingest.columns import check_fields
 from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
 from shardkit.prepare.ingest.containers.streams import Opener
@@ -40,11 +39,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
 from shardkit.store.rows import payload
-from shardkit.store.schema import TABLES
 from shardkit.store.units import Receipt, UnitWriter
-
-_JUDGED_FROM = 1000
-"""Records: below it --max-bad is not judged, so that small sets commit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +81,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         config.output,
         stage="ingest",
         recipe=recipe,
-        inputs=listing.names,
+        inputs=ingest.input_names,
         protected=_protected(config),
         overwrite=config.overwrite,
     ) as output:
@@ -140,10 +135,6 @@ def _unchanged(path: Path, dataset: Dataset) -> IngestResult:
     )
 
 
-Accounts = dict[str, list[int]]
-"""Input -> [read, kept, excluded]."""
-
-
 @dataclass(kw_only=True, slots=True)
 class _Ingest:
     config: IngestConfig
@@ -163,6 +154,11 @@ class _Ingest:
     num_units: int = 0
     num_bytes: int = 0
     """Bytes of the inputs whose units are done."""
+
+    @property
+    def input_names(self) -> list[str]:
+        """What a rerun must be given again, and is compared by name before any byte is read."""
+        return [*self.listing.names, *(file.name for file in self.maps)]
 
     # ------------------------------------------------------------------ the work
     def _done(self, output: Output | None) -> Iterator[Done]:
@@ -284,12 +280,12 @@ class _Ingest:
         tally = Tally()
         for receipt in receipts:
             tally.add(receipt.restored_tally())
-        self._judge(tally)
+        judge(tally, self.config, self.job.source, self.first_excluded)
         dataset = output.commit(
             Sealed(
                 tally=tally,
-                tables={"inputs": [self._inputs(receipts, tally)]},
-                report={"inputs": self.listing.names, "ignored_files": self.listing.ignored},
+                tables={"inputs": [inputs_table(self._accounts(receipts), self.digests, self.maps)]},
+                report={"inputs": self.input_names, "ignored_files": self.listing.ignored},
                 format_versions={"ingest": INGEST_VERSION, "decoder": DECODER},
             )
         )
@@ -304,6 +300,14 @@ class _Ingest:
             num_images=totals["images"],
             num_bytes=totals["bytes"],
         )
+
+    def _accounts(self, receipts: list[Receipt]) -> Accounts:
+        """The accounts of all units together."""
+        accounts: Accounts = {}
+        for receipt in receipts:
+            for name, counts in receipt.notes["inputs"].items():
+                accounts[name] = [a + b for a, b in zip(accounts.get(name, [0, 0, 0]), counts, strict=True)]
+        return accounts
 
     def _write_unit(self, unit: Unit, results: Iterator[Done], writer: UnitWriter) -> None:
         accounts: Accounts = {}
@@ -329,7 +333,7 @@ class _Ingest:
             self._say()
             if self._full:
                 break
-        rows = [_input_row(file, accounts.get(name)) for name, file in sorted(files.items())]
+        rows = [input_row(file, accounts.get(name)) for name, file in sorted(files.items())]
         writer.append("inputs", rows)
         read = [*files.values(), *(self.digests[name] for name in sorted(containers) if name in self.digests)]
         writer.finish(
@@ -350,57 +354,6 @@ class _Ingest:
             )
         self.digests[file.name] = file
 
-    def _inputs(self, receipts: list[Receipt], tally: Tally) -> pa.Table:
-        """Rows of tables/inputs for the inputs that hold records, and for address maps."""
-        accounts: Accounts = {}
-        for receipt in receipts:
-            for name, counts in receipt.notes["inputs"].items():
-                accounts[name] = [a + b for a, b in zip(accounts.get(name, [0, 0, 0]), counts, strict=True)]
-        for name, (read, kept, excluded) in accounts.items():
-            if read != kept + excluded:
-                raise SourceError(
-                    f"rows are lost: read {read}, kept {kept}, excluded {excluded}",
-                    where=name,
-                    hint="this is a fault of shardkit; please report it with the command line",
-                )
-        rows = [_input_row(file, accounts.get(name, [0, 0, 0])) for name, file in sorted(self.digests.items())]
-        rows += [_input_row(file, None) for file in self.maps]
-        return pa.Table.from_pylist(rows, schema=TABLES["inputs"])
-
-    def _judge(self, tally: Tally) -> None:
-        """Refuse to commit what is mostly not what the format says.
-
-        Raises:
-            SourceError: with the reasons counted.
-        """
-        excluded = sum(tally.excluded.values())
-        reasons = ", ".join(f"{reason} {count}" for reason, count in tally.excluded.most_common())
-        if tally.read >= _JUDGED_FROM and excluded > self.config.max_bad * tally.read:
-            raise SourceError(
-                f"{excluded} of {tally.read} records are bad, more than {self.config.max_bad:.0%} ({reasons}); nothing was committed",
-                where=self.job.source,
-                hint="look into the inputs, or allow a larger share with --max-bad SHARE",
-            )
-        if tally.read and not tally.kept and set(tally.excluded) == {"missing_field"}:
-            detail = self.first_excluded.detail if self.first_excluded else reasons
-            raise SourceError(
-                f"no record has what {self.config.format} needs: {detail}; nothing was committed",
-                where=self.job.source,
-                hint="name the column with --field NAME=COLUMN",
-            )
-
 
 def _name(index: int) -> str:
     return f"{index:05d}"
-
-
-def _input_row(file: FileRead, account: list[int] | None) -> dict[str, object]:
-    read, kept, excluded = account or (None, None, None)
-    return {
-        "input": file.name,
-        "size": file.size,
-        "xxh3": file.xxh3,
-        "read": read,
-        "kept": kept,
-        "excluded": excluded,
-    }

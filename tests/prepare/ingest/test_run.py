@@ -59,7 +59,7 @@ def test_every_row_is_kept_or_excluded_and_leads_back_to_its_place(tmp_path, inp
     counted = {row["input"]: row for row in dataset.table("inputs").to_pylist()}
     assert [counted["rows.jsonl"][key] for key in ("read", "kept", "excluded")] == [60, 58, 2]
     assert counted["img/0.png"]["size"] == len(picture(0))
-    assert counted["img/gone.png"]["size"] == -1
+    assert counted["@missing///img/gone.png"]["size"] == -1
     assert len(dataset.shards) > 8
 
 
@@ -131,6 +131,21 @@ def test_the_same_command_again_is_unchanged_and_another_input_is_not(tmp_path, 
     assert not replaced.unchanged
     run(ask(inputs, tmp_path / "fresh"))
     assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
+
+
+def test_a_root_or_map_that_finds_a_missing_picture_is_a_change(tmp_path, inputs):
+    run(ask(inputs, tmp_path / "out"))
+    other = tmp_path / "other"
+    (other / "img").mkdir(parents=True)
+    (other / "img" / "elsewhere.png").write_bytes(picture(5))
+    assert run(ask(inputs, tmp_path / "out", images=(inputs, other))).unchanged
+    (other / "img" / "gone.png").write_bytes(picture(5))
+    with pytest.raises(OutputError, match="other bytes"):
+        run(ask(inputs, tmp_path / "out", images=(inputs, other)))
+    assert run(ask(inputs, tmp_path / "out")).unchanged, "without that root nothing is different"
+    (other / "map.jsonl").write_bytes(jsonl([{"url": "https://x", "file": "img/gone.png"}]))
+    with pytest.raises(OutputError, match=r"map\.jsonl"):
+        run(ask(inputs, tmp_path / "out", url_maps=(other / "map.jsonl",)))
 
 
 def test_a_file_that_comes_into_a_folder_of_pairs_is_a_change(tmp_path):

@@ -125,7 +125,8 @@ def test_an_address_leads_to_a_file_of_the_map_and_never_anywhere_else(tmp_path)
         with pytest.raises(Bad) as bad:
             reader.image(ImageRef(path=url), "")
         assert bad.value.reason == reason
-    assert [(f.name, f.size) for f in reader.files.values()] == [("@map0/1.png", len(picture()))]
+    noted = [(f.name, f.size) for f in reader.files.values()]
+    assert noted == [("@map0/1.png", len(picture())), ("@missing///../secret.png", -1)]
 
 
 def test_a_broken_line_of_a_map_is_named(tmp_path):

@@ -1,0 +1,73 @@
+"""The accounts of a run: read = kept + excluded for every input, and whether that is good enough to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.roots import FileRead
+from shardkit.records import Exclusion, Tally
+from shardkit.store.schema import TABLES
+
+Accounts = dict[str, list[int]]
+"""Input -> [read, kept, excluded]."""
+
+JUDGED_FROM = 1000
+"""Records: below it --max-bad is not judged, so that small sets commit."""
+
+
+def judge(tally: Tally, config: IngestConfig, source: str, first_excluded: Exclusion | None) -> None:
+    """Refuse to commit what is mostly not what the format says.
+
+    Raises:
+        SourceError: with the reasons counted.
+    """
+    excluded = sum(tally.excluded.values())
+    reasons = ", ".join(f"{reason} {count}" for reason, count in tally.excluded.most_common())
+    if tally.read >= JUDGED_FROM and excluded > config.max_bad * tally.read:
+        raise SourceError(
+            f"{excluded} of {tally.read} records are bad, more than {config.max_bad:.0%} ({reasons}); nothing was committed",
+            where=source,
+            hint="look into the inputs, or allow a larger share with --max-bad SHARE",
+        )
+    if tally.read and not tally.kept and set(tally.excluded) == {"missing_field"}:
+        detail = first_excluded.detail if first_excluded else reasons
+        raise SourceError(
+            f"no record has what {config.format} needs: {detail}; nothing was committed",
+            where=source,
+            hint="name the column with --field NAME=COLUMN",
+        )
+
+
+def inputs_table(accounts: Accounts, digests: Mapping[str, FileRead], maps: Iterable[FileRead]) -> pa.Table:
+    """Rows of tables/inputs for the inputs that hold records, and for address maps.
+
+    Raises:
+        SourceError: where an input's accounts do not balance.
+    """
+    for name, (read, kept, excluded) in accounts.items():
+        if read != kept + excluded:
+            raise SourceError(
+                f"rows are lost: read {read}, kept {kept}, excluded {excluded}",
+                where=name,
+                hint="this is a fault of shardkit; please report it with the command line",
+            )
+    rows = [input_row(file, accounts.get(name, [0, 0, 0])) for name, file in sorted(digests.items())]
+    rows += [input_row(file, None) for file in maps]
+    return pa.Table.from_pylist(rows, schema=TABLES["inputs"])
+
+
+def input_row(file: FileRead, account: list[int] | None) -> dict[str, object]:
+    """A row of tables/inputs; the counts are null for a file that holds no records."""
+    read, kept, excluded = account or (None, None, None)
+    return {
+        "input": file.name,
+        "size": file.size,
+        "xxh3": file.xxh3,
+        "read": read,
+        "kept": kept,
+        "excluded": excluded,
+    }
