@@ -32,6 +32,7 @@ Formats:
   webdataset         caption, tars only
   ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json
   obelics            JSON lines or Parquet of interleaved documents
+  chat               JSON lines or Parquet: {"conversations": [...]}, {"messages": [...]}, {"chosen", "rejected"}
   text               JSON lines or Parquet: {"text": "..."}
 
 \b

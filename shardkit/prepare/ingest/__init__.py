@@ -3,7 +3,7 @@
     listing     which files                                  -> InputFile
     units       slices of the inputs, by their borders alone -> Unit
     containers  lines, tables, parquet, tars, pairs           -> Record
-    formats     rows, caption, ocr, obelics, text             -> Draft
+    formats     rows, caption, ocr, obelics, chat, text             -> Draft
     example     images read, decoded, described               -> Example
     run         shards, tables, receipts, the commit          -> dataset
 

@@ -28,6 +28,10 @@ REASONS = {
     "bad_label": "a label file that is not what its format says",
     "label_pages": "a label with another number of pages than its image file",
     "no_content": "neither text nor image is left",
+    "unknown_role": "a turn of nobody that is known",
+    "turn_order": "turns in an order that no dialogue has",
+    "empty_turn": "a turn without content",
+    "no_answer": "a dialogue without an answer to learn from",
     # How images belong to the record
     "placeholder_count": "the number of <image> marks is not that of the images",
     "no_image": "a record that must have an image names none",

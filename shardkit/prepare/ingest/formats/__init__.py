@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft
-from shardkit.prepare.ingest.formats import caption, obelics, ocr, rows, text
+from shardkit.prepare.ingest.formats import caption, chat, obelics, ocr, rows, text
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.record import Record
 
@@ -50,6 +50,7 @@ SOURCES: dict[str, Source] = {
         required=obelics.REQUIRED,
         on_missing_image="drop-image",
     ),
+    "chat": Source(drafts=chat.drafts, containers=chat.CONTAINERS, fields=chat.FIELDS),
     "text": Source(drafts=text.drafts, containers=text.CONTAINERS, fields=text.FIELDS, required=text.REQUIRED),
 }
 """Name on the command line -> source; `jsonl` is rows, `webdataset` is caption for tars."""
