@@ -25,7 +25,7 @@ from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
 from shardkit.loader.choices import check_choice, choose_rank
 from shardkit.loader.device import Batch
-from shardkit.loader.hosting import Hosting, Worker
+from shardkit.loader.hosting import Hosting
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.state import Promise, State
 from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
@@ -138,9 +138,8 @@ class StreamingLoader(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self._closed:
             raise ConfigError("the loader was closed", hint="make a new one and load the state of the old one")
-        worker = self._hosting.join()
-        if worker is not None:
-            return self._hosted(worker)
+        if get_worker_info() is not None:
+            return self._hosted()
         self._iteration += 1
         return self._own(self._iteration)
 
@@ -170,8 +169,10 @@ class StreamingLoader(IterableDataset[Any]):
                 if placed != self._placed:
                     break
 
-    def _hosted(self, worker: Worker) -> Iterator[HostBatch]:
+    def _hosted(self) -> Iterator[HostBatch]:
         """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
+        # Here, not when the iteration is begun: an error there would end a persistent worker without a word.
+        worker = self._hosting.join()
         if self._device.type != "cpu":
             raise ConfigError(
                 f"workers of a DataLoader cannot build batches on {self._device}",
@@ -307,7 +308,7 @@ class StreamingLoader(IterableDataset[Any]):
     def _place(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._placed += 1
-        self._hosting.reset()
+        self._hosting.place()
         self._drop_assembler()
 
     def _state(self, cursor: Cursor) -> State:

@@ -102,6 +102,17 @@ def test_each_iteration_of_a_dataloader_is_the_next_epoch(tokens, persistent):
     assert [seen(hosted) for _ in range(3)] == epochs
 
 
+def test_persistent_workers_do_not_pass_over_a_state(tokens):
+    loader = make_loader(tokens)
+    hosted = DataLoader(loader, batch_size=None, num_workers=1, persistent_workers=True)
+    batches = list(hosted)
+    loader.load_state_dict(loader.state_after(batches[2]))
+
+    assert "persistent workers keep the place they began with" in str(failure(hosted))
+    again = DataLoader(loader, batch_size=None, num_workers=1, persistent_workers=True)
+    assert seen(again) == seen(batches[3:])
+
+
 def test_after_its_epochs_a_dataloader_gives_nothing(tokens):
     hosted = DataLoader(make_loader(tokens, epochs=1), batch_size=None, num_workers=2)
 
