@@ -30,13 +30,12 @@ run audit $out/split
 
 echo
 echo '== 4. Sequences for a small vision model, and what an epoch of them will be.'
-run tokenize $out/split -o $out/tokens --tokenizer $raw/tokenizer --recipe vlm --set image_size=56 \
-    --max-tokens 128 --overlong truncate # windows, the default, would make the long documents most of this small set
-run plan $out/tokens --max-tokens 256 --global-batch 4
+run tokenize $out/split -o $out/tokens --tokenizer $raw/tokenizer --recipe vlm --set image_size=56 --max-tokens 256
+run plan $out/tokens --max-tokens 256 --global-batch 6
 
 echo
 echo '== 5. Training. The run is killed on the way; --resume goes on with the batches that would have come.'
-train="train --task vlm-align --data $out/tokens --max-tokens 256 --global-batch 4 --lr 3e-3 --warmup 10 --steps 60"
+train="train --task vlm-align --data $out/tokens --max-tokens 256 --global-batch 6 --lr 3e-3 --warmup 10 --steps 60"
 train="$train --checkpoint-every 10 --out $out/run"
 printf '\n$ shardkit %s &\n' "$train"
 shardkit $train &
