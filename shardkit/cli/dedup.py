@@ -79,9 +79,11 @@ def _table(result: DedupResult) -> str:
     ]
     sharing, texts = report["same_images_other_text"], report["frequent_texts"]
     if sharing["examples"]:
-        lines.append(f"{sharing['examples']} examples share their images with another text; they stay, one group each")
+        lines.append(
+            f"same images, other text: {sharing['examples']} examples; they stay, and a split keeps them together"
+        )
     if texts["texts"]:
-        lines.append(f"{texts['texts']} texts stand beside several images, in {texts['examples']} examples; they stay")
+        lines.append(f"texts beside several images: {texts['texts']}, in {texts['examples']} examples; they stay")
         lines += [f"  {row['examples']:>8}  {row['text']}" for row in texts["top"][:_TEXTS_SHOWN]]
     if result.unchanged:
         lines.append("unchanged")

@@ -7,6 +7,7 @@ Nothing is written, and nothing stops at the first problem.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,7 @@ def _files(dataset: Dataset) -> Iterator[_File]:
     """Everything that the manifest names, and the shards of inputs that a view refers to."""
     for shard in (*dataset.shards, *dataset.sequence_shards):
         entry = shard.entry
-        name = entry.path if shard.holder is dataset else str(shard.path)
+        name = entry.path if shard.holder is dataset else os.path.normpath(shard.path)
         yield _File(name=name, path=shard.path, size=entry.size, xxh3=entry.xxh3)
         if entry.index_size is not None and entry.index_xxh3 is not None:
             index = index_path(shard.path)

@@ -91,16 +91,15 @@ def _notes(groups: Groups, assignment: Assignment, group_by: str | None) -> list
         alone = pc.sum(pc.fill_null(pc.equal(examples["group"], examples["input"]), fill_value=False)).as_py() or 0
         if alone:
             notes.append(
-                f"{alone} examples have their own file as group, because no folder names their book; if pages of one "
-                "document must stay together, name it with --group-by '@path:REGEX'"
+                f"examples whose only group is their own file: {alone}; if pages of one document must stay together, name it "
+                "with --group-by '@path:REGEX'"
             )
     if len(assignment.oversized):
         notes.append(
-            f"{len(assignment.oversized)} groups are larger than the whole share asked for a split, and went to the "
-            "largest one"
+            f"groups larger than the whole share asked for a split: {len(assignment.oversized)}; they went to the largest one"
         )
     if len(assignment.excluded):
         notes.append(
-            f"{len(assignment.excluded)} examples were left out: new data ties them to a split that is held out more strictly"
+            f"examples left out because new data ties them to a split that is held out more strictly: {len(assignment.excluded)}"
         )
     return notes

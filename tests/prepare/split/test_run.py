@@ -396,7 +396,7 @@ def test_files_that_are_their_own_group_are_warned_about(tmp_path: Path):
     rows = [example(f"line {k}", group=f"page_{k}.png") for k in range(30)]
     write(tmp_path / "a", rows, inputs=[f"page_{k}.png" for k in range(30)])
     (note,) = split(tmp_path / "a", None).report["notes"]
-    assert note.startswith("30 examples have their own file as group")
+    assert note.startswith("examples whose only group is their own file: 30;")
     assert "--group-by '@path:REGEX'" in note
     assert split(tmp_path / "a", None, group_by="@path").report["notes"] == []
 
