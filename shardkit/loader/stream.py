@@ -238,6 +238,8 @@ class StreamingLoader(IterableDataset[Any]):
     def state_dict(self) -> State:
         """The place after the last batch that this process handed out, as JSON of a few KiB.
 
+        It tells how many batches the epoch has, so the first one of an epoch may take a planning pass, as `len` does.
+
         Raises:
             ConfigError: in a process whose workers hand out the batches.
         """

@@ -27,6 +27,9 @@ from shardkit.sequence.plan.order import Indices, as_indices, permutation
 from shardkit.sequence.plan.settings import PlanSettings, option
 from shardkit.sequence.plan.survey import Survey, SurveyBuilder
 
+_KEPT_SURVEYS = 2
+"""A survey holds some numbers a pack; a run of many epochs must not keep them all."""
+
 Pack = tuple[int, ...]
 """Indices into the lengths, in draw order."""
 
@@ -318,12 +321,14 @@ class Plan:
         return [int(self._cost[list(pack)].sum()) for pack in packs]
 
     def survey(self, epoch: int) -> Survey:
-        """Plan a whole epoch and say what it is; remembered."""
+        """Plan a whole epoch and say what it is; the last few are remembered."""
         if epoch not in self._surveys:
             builder = SurveyBuilder(self.lengths)
             for _, draw, block in self._blocks(self.start(epoch)):
                 builder.add(draw, block.packs, block.after)
             self._surveys[epoch] = builder.finish()
+            while len(self._surveys) > _KEPT_SURVEYS:
+                del self._surveys[next(iter(self._surveys))]
         return self._surveys[epoch]
 
     def fill(self, epoch: int) -> float:

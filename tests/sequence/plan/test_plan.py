@@ -301,3 +301,13 @@ def test_known_steps_need_no_survey(monkeypatch):
 
     assert plan.num_steps(3) == steps
     assert next(plan.steps(cursor)).step == 2
+
+
+def test_surveys_of_many_epochs_are_not_all_kept():
+    plan = make_plan(random_lengths(50), mixture=None)
+
+    steps = [plan.num_steps(epoch) for epoch in range(6)]
+
+    assert len(plan._surveys) == 2
+    assert [plan.num_steps(epoch) for epoch in range(6)] == steps
+    assert plan.survey(0).num_packs == steps[0]
