@@ -12,9 +12,9 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,14 @@ from tests.contract.caserows import Stored, stored
 WHOLE_CASE = ("never", "max_seconds", "max_rss_mb")
 """These keys of the case hold in every run, whatever its own expect says."""
 DEFAULT_SECONDS = 120
+LAUNCHER = """
+import json, os, sys
+child = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as out:
+    json.dump([os.waitstatus_to_exitcode(status), usage.ru_maxrss], out)
+"""
+"""A small process between: the kernel counts the memory of whoever started a process as its own."""
 
 
 def load(folder: Path) -> list[dict]:
@@ -224,31 +232,28 @@ def _in_process_of_its_own(argv: list[str], place: Place, limit: float, number: 
     watch = place.root / f"watch-{number}"
     environment = {**os.environ, **faults.watched(watch)}
     begin = time.monotonic()
+    measured = place.root / f"measured-{number}"
+    command = [sys.executable, "-c", LAUNCHER, str(measured), sys.executable, "-m", "shardkit", *argv]
     with (place.root / "out").open("wb") as out, (place.root / "err").open("wb") as err:
         child = subprocess.Popen(
-            [sys.executable, "-m", "shardkit", *argv], stdout=out, stderr=err, cwd=place.cwd, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        hung = threading.Event()
-
-        def stop() -> None:
-            hung.set()
-            child.kill()
-
-        timer = threading.Timer(limit, stop)
-        timer.start()
-        _, status, usage = os.wait4(child.pid, 0)
-        timer.cancel()
-        child.returncode = os.waitstatus_to_exitcode(status)
+            command, stdout=out, stderr=err, cwd=place.cwd, env=environment, start_new_session=True
+        )
+        try:
+            child.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    hung = not measured.exists()
+    code, rss = (-signal.SIGKILL, 0) if hung else json.loads(measured.read_text())
     opened, connections = faults.seen(watch)
     return Outcome(
         argv=argv,
-        code=child.returncode,
+        code=code,
         out=(place.root / "out").read_text(errors="replace"),
         err=(place.root / "err").read_text(errors="replace"),
         seconds=time.monotonic() - begin,
-        rss_mb=usage.ru_maxrss / 1024,
-        hung=hung.is_set(),
+        rss_mb=rss / 1024,
+        hung=hung,
         opened=opened,
         connections=connections,
     )
