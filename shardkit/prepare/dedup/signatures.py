@@ -16,6 +16,7 @@ from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, asset_key
+from shardkit.prepare.dedup.names import Codes, Names, coded
 
 _NONE = np.uint64(0)
 
@@ -55,7 +56,7 @@ class _Part:
     """[n, levels]"""
     sizes: npt.NDArray[np.int64]
     """[n, 3]"""
-    sources: list[str]
+    sources: tuple[list[str], Codes]
     image_keys: Keys
 
 
@@ -79,7 +80,7 @@ def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
         numbers=np.array(numbers, np.uint64),
         flags=np.array(flags, np.bool_),
         sizes=np.array(sizes, np.int64),
-        sources=sources,
+        sources=coded(sources),
         image_keys=np.array(image_keys, np.uint64),
     )
 
@@ -98,26 +99,23 @@ def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: 
     numbers = np.zeros((len(levels) + 2, num_rows), np.uint64)
     flags = np.zeros((len(levels), num_rows), np.bool_)
     sizes = np.zeros((3, num_rows), np.int64)
-    codes: dict[str, int] = {}
-    sources = np.zeros(num_rows, np.int32)
+    sources = Names(num_rows)
     image_rows, image_keys = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for done, part in enumerate(_parts(inputs, levels, workers), 1):
         numbers[:, part.positions] = part.numbers.T
         flags[:, part.positions] = part.flags.T
         sizes[:, part.positions] = part.sizes.T
-        sources[part.positions] = [codes.setdefault(source, len(codes)) for source in part.sources]
+        sources.put(part.positions, *part.sources)
         image_rows.append(np.repeat(part.positions, part.sizes[:, 0]))
         image_keys.append(part.image_keys)
         on_progress(done, total, "reading")
-    names = tuple(sorted(codes))
-    renumber = np.zeros(len(codes), np.int32)
-    renumber[[codes[name] for name in names]] = np.arange(len(names))
+    codes, names = sources.sorted()
     return Signed(
         keys=dict(zip(levels, numbers[: len(levels)], strict=True)),
         removable=dict(zip(levels, flags, strict=True)),
         pictures=numbers[-2],
         texts=numbers[-1],
-        sources=renumber[sources] if names else sources,
+        sources=codes.astype(np.int32),
         names=names,
         images=sizes[0].astype(np.int32),
         pixels=sizes[1],

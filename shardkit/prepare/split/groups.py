@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.errors import SourceError
 from shardkit.prepare.dedup.facts import Facts
@@ -60,11 +62,13 @@ class Groups:
         found[self.of_own[order[::-1]]] = order[::-1]
         return found
 
-    def names(self) -> list[str]:
-        """The name of each component: the key of its first row; "" where a component has no row that is split."""
-        ids = self.rows.examples["example_id"].to_pylist()
-        codes = self.rows.declared
-        return ["" if k < 0 else ids[k] if codes[k] < 0 else self.rows.names[codes[k]] for k in self.first.tolist()]
+    def names(self) -> pa.Array:
+        """The name of each component: the key of its first row; null where it has no row that is split."""
+        empty = self.first < 0
+        codes = np.where(empty, -1, self.rows.declared[self.first]) if len(self.rows) else self.first
+        declared = pa.array(self.rows.names, pa.string()).take(pa.array(codes, mask=codes < 0))
+        ids = self.rows.examples["example_id"].combine_chunks().take(pa.array(self.first, mask=empty))
+        return pc.coalesce(declared, ids)
 
 
 def join(rows: Rows, *, frequent_limit: int) -> Groups:

@@ -56,8 +56,8 @@ def describe_split(
         "oversized": {
             "components": len(assignment.oversized),
             "listed": [
-                {"component": names[k], "examples": int(groups.size[k])}
-                for k in sorted(assignment.oversized.tolist(), key=lambda k: (-groups.size[k], names[k]))[:_LISTED]
+                {"component": names[k].as_py(), "examples": int(groups.size[k])}
+                for k in sorted(assignment.oversized.tolist(), key=lambda k: (-groups.size[k], k))[:_LISTED]
             ],
         },
         "boilerplate": {kind: kinds.count(kind) for kind in ("asset", "pixel", "text")},

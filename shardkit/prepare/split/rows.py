@@ -21,12 +21,15 @@ from shardkit.digest import mix64
 from shardkit.engine import Progress, map_ordered
 from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
 from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.names import Names, coded
 from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.declared import by_path, path_key
 from shardkit.prepare.split.ties import KINDS, Tied, tie_bits, tie_slice
 from shardkit.sequence.plan.order import mix64_array
 from shardkit.store.dataset import Dataset
+
+_COLUMNS = ("example_id", "shard_index", "row", "input", "position", "group", "parent_id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -56,7 +59,7 @@ class Rows:
     permitted: Keys
     """Values that the earlier split found too frequent to tie."""
     examples: pa.Table
-    """tables/examples of the rows that are split."""
+    """tables/examples of the rows that are split, without shard and source."""
     slices: tuple[Slice, ...]
     """Where the rows lie."""
 
@@ -66,9 +69,9 @@ class Rows:
 
 def read_rows(dataset: Dataset, old: Dataset | None, config: SplitConfig, on_progress: Progress) -> Rows:
     """Read everything that a split is decided from; images stay closed."""
-    own = dataset.table("examples")
+    own = dataset.table("examples", _COLUMNS)
     removed = _removed(dataset)
-    tables = [own, removed, old.table("examples") if old else own.slice(0, 0)]
+    tables = [own, removed, old.table("examples", _COLUMNS) if old else own.slice(0, 0)]
     num = [table.num_rows for table in tables]
     shards = [as_int32(table["shard_index"]) for table in tables]
     rows = [as_int32(table["row"]) for table in tables]
@@ -77,22 +80,21 @@ def read_rows(dataset: Dataset, old: Dataset | None, config: SplitConfig, on_pro
     pieces = [*slices(dataset, config.bases, np.concatenate(shards[:2]), np.concatenate(rows[:2]), positions[here])]
     if old:
         pieces += slices(old, config.bases, shards[2], rows[2], positions[here.stop :])
-    declared: list[str | None] = [None] * sum(num)
-    sources: list[str] = [""] * sum(num)
+    declared, sources = Names(sum(num)), Names(sum(num))
     sizes = np.zeros(sum(num), np.int64)
     value_rows, values = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for part in _read(pieces, config, on_progress):
-        for position, key, source in zip(part.positions.tolist(), part.declared, part.sources, strict=True):
-            declared[position], sources[position] = key, source
+        declared.put(part.positions, *part.declared)
+        sources.put(part.positions, *part.sources)
         sizes[part.positions] = part.sizes
         value_rows.append(part.value_rows)
         values.append(part.values)
     if config.group_by is not None and by_path(config.group_by):
         places = [own, _places(dataset, removed), tables[2]]
-        declared = [key for table in places for key in _path_keys(config.group_by, table)]
+        declared.put(slice(None), *coded(key for table in places for key in _path_keys(config.group_by, table)))
     ids = np.concatenate([leading(table["example_id"]) for table in tables])
-    codes, names = _coded(declared)
-    source_codes, source_names = _coded(sources)
+    codes, names = declared.sorted()
+    source_codes, source_names = sources.sorted()
     return Rows(
         num_own=num[0],
         ids=ids,
@@ -144,7 +146,7 @@ def _joined(dataset: Dataset, num_rows: int) -> Indices:
     """What removed rows tied when the input was split from them: they are not at hand any more."""
     if not dataset.has_table("groups"):
         return np.full(num_rows, -1)
-    return _coded(dataset.table("groups", ["component"])["component"].to_pylist())[0]
+    return coded(dataset.table("groups", ["component"])["component"].to_pylist())[1]
 
 
 def _permitted(dataset: Dataset) -> Keys:
@@ -180,10 +182,3 @@ def _path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
     key = path_key(group_by)
     for name, position in zip(table["input"].to_pylist(), table["position"].to_pylist(), strict=True):
         yield key(name, position)
-
-
-def _coded(values: list[str | None] | list[str]) -> tuple[Indices, tuple[str, ...]]:
-    """Values as indices into their ascending names; -1 for None."""
-    names = sorted({value for value in values if value is not None})
-    place = {name: number for number, name in enumerate(names)}
-    return np.array([-1 if value is None else place[value] for value in values], np.int64), tuple(names)

@@ -17,7 +17,7 @@ from shardkit.store.schema import PROVENANCE, TABLES
 
 def groups_table(groups: Groups, written: Indices) -> pa.Table:
     """tables/groups: declared key and component of each row, in the order in which they were written."""
-    names = pa.array(groups.names(), pa.string())
+    names = groups.names()
     codes = groups.rows.declared[written]
     declared = pa.array(groups.rows.names, pa.string()).take(pa.array(codes, mask=codes < 0))
     columns = {
@@ -70,7 +70,7 @@ def provenance(dataset: Dataset, groups: Groups, excluded: npt.NDArray[np.bool_]
     component = np.where(component >= 0, component, np.where(images != 0, elsewhere, -1))
     gone = np.isin(ids, np.setdiff1d(groups.rows.ids[own][excluded], groups.rows.ids[own][~excluded]))
     gone |= np.isin(images, _gone_assets(dataset, excluded))
-    names = pa.array(groups.names(), pa.string()).take(pa.array(component, mask=component < 0))
+    names = groups.names().take(pa.array(component, mask=component < 0))
     place = PROVENANCE.get_field_index("group")
     yield table.set_column(place, PROVENANCE.field(place), names).filter(pa.array(~gone))
 

@@ -13,6 +13,7 @@ from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys
+from shardkit.prepare.dedup.names import Codes, coded
 from shardkit.prepare.split.declared import Key, by_path, fact_key
 
 KINDS = {"exact": "asset", "pixel": "pixel", "text": "text"}
@@ -24,9 +25,9 @@ class Tied:
     """n rows of a slice, and the M values that tie them."""
 
     positions: Positions
-    declared: list[str | None]
-    """Always None where the key comes from the path."""
-    sources: list[str]
+    declared: tuple[list[str], Codes]
+    """Names, and which of them each row has; -1 for none, as always where the key comes from the path."""
+    sources: tuple[list[str], Codes]
     sizes: npt.NDArray[np.int64]
     """[n] payload bytes."""
     value_rows: Positions
@@ -62,8 +63,8 @@ def tie_slice(group_by: str | None, piece: Slice) -> Tied:
         values += own
     return Tied(
         positions=piece.positions,
-        declared=declared,
-        sources=sources,
+        declared=coded(declared),
+        sources=coded(sources),
         sizes=np.array(sizes, np.int64),
         value_rows=np.array(value_rows, np.int64),
         values=np.array(values, np.uint64),
