@@ -11,6 +11,7 @@ from pathlib import Path
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import part
+from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 
@@ -63,7 +64,7 @@ def list_inputs(config: IngestConfig, containers: tuple[str, ...], labels: tuple
         kind = next((one for one in _ORDER if one in kinds.values()), None)
         if "files" in containers and kind != "tar" and _has_pairs(below, labels, alone=kind is None):
             kind = "files"
-        elif kind is None and not is_folder and "files" not in containers:
+        elif kind is None and not is_folder and containers != ("files",):
             kind = kinds[below[0].name] = _by_content(below[0], containers, config)
         for file in below:
             if kind == "files" and part(file.name, labels) is not None:
@@ -99,8 +100,13 @@ def container(name: str, containers: tuple[str, ...]) -> str | None:
 
 def _by_content(file: InputFile, containers: tuple[str, ...], config: IngestConfig) -> str:
     """The container of a file whose name says nothing."""
-    with open(file.path, "rb") as handle:
-        head = handle.read(512)
+    stream = Stream(file)
+    try:
+        head = stream.read(512)
+    except Damaged:
+        head = b""
+    finally:
+        stream.close()
     if "parquet" in containers and head.startswith(b"PAR1"):
         return "parquet"
     if "tar" in containers and head[257:262] == b"ustar":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from shardkit.errors import SourceError
@@ -69,6 +71,9 @@ def test_a_file_without_a_known_name_is_told_by_its_content(tmp_path):
     make(tmp_path, rows_txt=b'\xef\xbb\xbf {"text": "x"}', shard_dat=tar([("a.jpg", b"x")]), other_bin=b"?")
     assert kind_of(listed("rows", tmp_path / "rows.txt")) == {"jsonl"}
     assert kind_of(listed("webdataset", tmp_path / "shard.dat")) == {"tar"}
+    assert kind_of(listed("caption", tmp_path / "shard.dat")) == {"tar"}
+    (tmp_path / "packed").write_bytes(gzip.compress(tar([("a.jpg", b"x")])))
+    assert kind_of(listed("caption", tmp_path / "packed")) == {"tar"}
     with pytest.raises(SourceError, match="no use for a file"):
         listed("rows", tmp_path / "other.bin")
 

@@ -44,7 +44,7 @@ class TableChunk:
     header: tuple[str, ...]
     dialect: Dialect
     raw: tuple[bytes, ...] = ()
-    """Records without their line end."""
+    """Records without their line end; b"" for one that is too long."""
     damage: str = ""
     changes: Counter[str] = field(default_factory=Counter)
 
@@ -70,8 +70,11 @@ class _Frames:
         self._quoted = dialect.quoted
 
     def next(self) -> bytes | None:
-        """The next record that is no blank line, or None at the end."""
+        """The next record that is no blank line, b"" for one that is too long, None at the end."""
         while (line := self._line(0)) is not None:
+            if line > MAX_LINE:
+                self._pass_line()
+                return b""
             raw = bytes(self._held[:line])
             if self._quoted and b'"' in raw and not self._record.fullmatch(raw.rstrip(b"\r")):
                 line, raw = self._across_lines(line, raw)
@@ -86,21 +89,37 @@ class _Frames:
         return None
 
     def _line(self, start: int) -> int | None:
-        """Where the line that holds byte `start` of the buffer ends; None where there is no byte any more."""
+        """Where the line that holds byte `start` of the buffer ends, looked for up to MAX_LINE and a block.
+
+        None where there is no byte any more.
+        """
         searched = start
         while (end := self._held.find(b"\n", searched)) < 0:
             searched = len(self._held)
-            block = b"" if self._ended else self._stream.read(_BLOCK)
+            block = b"" if self._ended or searched - start > MAX_LINE else self._stream.read(_BLOCK)
             if not block:
-                self._ended = True
-                return len(self._held) if len(self._held) > start else None
+                self._ended = self._ended or searched - start <= MAX_LINE
+                return searched if searched > start else None
             self._held += block
         return end
+
+    def _pass_line(self) -> None:
+        """Throw away the line at the head of the buffer without holding all of it."""
+        while (end := self._held.find(b"\n")) < 0:
+            self.position += len(self._held)
+            self._held.clear()
+            block = self._stream.read(_BLOCK)
+            if not block:
+                self._ended = True
+                return
+            self._held += block
+        del self._held[: end + 1]
+        self.position += end + 1
 
     def _across_lines(self, line: int, raw: bytes) -> tuple[int, bytes]:
         """The record that begins with an open quote, or its first line alone where it never closes well."""
         end = line
-        while end < MAX_LINE and (following := self._line(end + 1)) is not None:
+        while (following := self._line(end + 1)) is not None and following <= MAX_LINE:
             added = self._held.count(b'"', end, following)
             end = following
             if added % 2:
@@ -264,6 +283,9 @@ def records(chunk: TableChunk, _config: IngestConfig) -> Iterator[Record | Exclu
         yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
     for offset, raw in enumerate(chunk.raw):
         position = str(chunk.first + offset)
+        if not raw:
+            yield exclusion(chunk.input, position, "line_too_long", f"the record has more than {MAX_LINE} bytes")
+            continue
         fields = _fields(raw, chunk.dialect)
         if fields is None:
             near = plain(raw.decode("utf-8", "replace"))

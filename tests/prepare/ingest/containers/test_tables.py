@@ -94,3 +94,12 @@ def test_a_missing_column_is_refused_with_those_that_are_there(tmp_path):
 def test_a_table_without_a_line_has_no_records(tmp_path):
     assert rows_of(tmp_path, b"") == []
     assert rows_of(tmp_path, b"a,b\n") == []
+
+
+def test_a_record_over_the_limit_is_excluded_and_its_neighbours_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_LINE", 3000)
+    monkeypatch.setattr(tables, "_BLOCK", 1000)
+    data = b"a,b\n1,x\n2," + b"y" * 9000 + b'\n3,z\n4,"' + b"line\n" * 1500 + b'"\n5,end\n6,' + b"w" * 9000
+    got = [(p, v if isinstance(v, str) else v["b"]) for p, v in rows_of(tmp_path, data)]
+    assert got[:4] == [("1", "x"), ("2", "line_too_long"), ("3", "z"), ("4", "bad_quoting")]
+    assert got[-2:] == [(got[-2][0], "end"), (got[-1][0], "line_too_long")]
