@@ -290,8 +290,8 @@ loader = StreamingLoader(sys.argv[1], max_tokens=256, global_batch=2)
 stream = iter(DataLoader(loader, batch_size=None, num_workers=2, prefetch_factor=1))
 print(json.dumps(loader.state_after(next(stream))), flush=True)
 pids = [worker.pid for worker in stream._workers]
-os.kill(pids[1], signal.SIGKILL)
-try:
+try:  # torch raises as soon as the signal of the dead child arrives, maybe at once
+    os.kill(pids[1], signal.SIGKILL)
     for batch in stream:
         pass
 except RuntimeError as error:
