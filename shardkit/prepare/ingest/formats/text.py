@@ -1,29 +1,49 @@
-"""text: one text a row, {"text": "..."}, as JSON lines or Parquet. Other fields are kept as metadata."""
+"""text: one text a row, {"text": "..."}, as JSON lines or Parquet; or one a file, in folders of .txt files.
+
+Other fields of a row are kept as metadata. A file is UTF-8.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.fields import text_field
+from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Segment
 
-CONTAINERS = ("jsonl", "parquet")
+CONTAINERS = ("jsonl", "parquet", "files")
 FIELDS = ("text",)
 REQUIRED = (("text", ("text",)),)
+LABELS = (".txt",)
 
 
-def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
-    """The draft of one row.
+def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
+    """The draft of one row or file.
 
     Raises:
         Bad: with the reason.
     """
     row = record.value
+    if isinstance(row, Pair):
+        changes: Counter[str] = Counter()
+        text = decoded(reader.below_root(row.files[0]), changes)
+        if not text.strip():
+            raise Bad("empty_text", "the file is empty or blank")
+        yield Draft(
+            input=record.input,
+            position=record.position,
+            segments=(Segment(kind="text", text=text),),
+            group=record.input,
+            changes=changes,
+        )
+        return
     if not isinstance(row, dict):
         raise Bad("not_an_object", f"the row is a JSON {type(row).__name__}, not an object")
     name = config.fields.get("text", "text")

@@ -1,0 +1,117 @@
+"""mmc4: interleaved documents of the MMC4 form, as JSON lines or Parquet.
+
+    {"url": "...", "text_list": ["...", "..."], "image_info": [{"image_name": "...", "raw_url": "...",
+     "matched_text_index": 1, "matched_sim": 0.32}, ...], "similarity_matrix": [[...], ...]}
+
+Each picture stands before the sentence that it was matched with; its similarity is the confidence of a relation between the
+two. A sentence is a segment; every one but the first begins with the space that parts it from the one before. Pictures lie
+where --url-map has their address, or under their name or address digest below --images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
+from shardkit.prepare.ingest.formats.fields import found
+from shardkit.prepare.ingest.reader import Reader
+from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.record import Record
+from shardkit.records import Relation, Segment
+
+CONTAINERS = ("jsonl", "parquet")
+FIELDS = ("text_list", "image_info", "url")
+REQUIRED = (("text_list", ("text_list",)),)
+
+
+def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
+    """The draft of one document.
+
+    Raises:
+        Bad: with the reason.
+    """
+    row = record.value
+    if not isinstance(row, dict):
+        raise Bad("not_an_object", f"the document is a JSON {type(row).__name__}, not an object")
+    names = {name: config.fields.get(name, name) for name in FIELDS}
+    texts = _texts(row, names["text_list"])
+    pictures = _pictures(row.get(names["image_info"]), len(texts))
+    segments: list[Segment] = []
+    relations: list[Relation] = []
+    for place, text in enumerate(texts):
+        here = [k for k, picture in enumerate(pictures) if picture["matched_text_index"] == place]
+        segments += [Segment(kind="image", image=k) for k in here]
+        relations += [
+            Relation(
+                kind="interleaved",
+                images=(k,),
+                segments=(len(segments),),
+                scope="image",
+                confidence=_similarity(pictures[k]),
+            )
+            for k in here
+        ]
+        segments.append(Segment(kind="text", text=f" {text}" if place else text))
+    changes = Counter(record.changes)
+    changes["image_slots"] += len(pictures)
+    url = row.get(names["url"])
+    yield Draft(
+        input=record.input,
+        position=record.position,
+        folder=record.folder,
+        segments=tuple(segments),
+        images=tuple(_image(picture, record.folder, reader) for picture in pictures),
+        relations=(
+            Relation(
+                kind="interleaved",
+                images=tuple(range(len(pictures))),
+                segments=tuple(range(len(segments))),
+                scope="example",
+            ),
+            *relations,
+        ),
+        metadata={key: value for key, value in row.items() if key != names["text_list"]},
+        group=url if isinstance(url, str) and url.strip() else None,
+        changes=changes,
+    )
+
+
+def _texts(row: Mapping[str, Any], name: str) -> list[str]:
+    if name not in row:
+        raise Bad("missing_field", f"field {name} is missing (found: {found(row)})")
+    value = row[name]
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise Bad("wrong_type", f"field {name} is no list of texts")
+    if not value:
+        raise Bad("no_content", "the document has no sentences")
+    return value
+
+
+def _pictures(value: Any, num_texts: int) -> list[Mapping[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise Bad("wrong_type", "field image_info is no list of objects")
+    for place, picture in enumerate(value):
+        index = picture.get("matched_text_index")
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < num_texts:
+            raise Bad("slot_value", f"image {place} is matched with sentence {index}, there are {num_texts}")
+    return value
+
+
+def _image(picture: Mapping[str, Any], folder: str, reader: Reader) -> ImageRef:
+    names = [picture.get(key) for key in ("raw_url", "image_name")]
+    known = [name for name in names if isinstance(name, str) and name.strip()]
+    if not known:
+        raise Bad("image_value", "an entry of image_info has neither raw_url nor image_name")
+    return ImageRef(path=reader.first_of(known, folder), name=base_name(known[-1]), origin=known[0])
+
+
+def _similarity(picture: Mapping[str, Any]) -> float | None:
+    value = picture.get("matched_sim")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number and value is not None else None
