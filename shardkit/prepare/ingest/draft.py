@@ -27,6 +27,12 @@ class ImageRef:
     ocr_labels: tuple[int, ...] | None = None
     reading_order: tuple[int, ...] | None = None
     layout: tuple[LayoutItem, ...] | None = None
+    page_size: tuple[float, float] | None = None
+    """[height, width] that the layout states for its page, in the unit that it counts in; its shape is the picture's."""
+    layout_size: tuple[float, float] | None = None
+    """[height, width] that the layout's coordinates count on; None: pixels of the picture."""
+    shorten: bool = False
+    """Where nothing lies at `path`, its shorter ends are tried: it begins with folders of another machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,16 @@ def clipped(items: Sequence[LayoutItem], width: int, height: int, changes: Count
     return tuple(kept)
 
 
+def scaled(
+    items: Sequence[LayoutItem], counted: tuple[float, float], picture: tuple[int, int]
+) -> tuple[LayoutItem, ...]:
+    """`items` whose coordinates count on `counted` [height, width], in pixels of `picture` [height, width]."""
+    by = (picture[1] / counted[1], picture[0] / counted[0])
+    return tuple(
+        replace(item, polygon=tuple(value * by[k % 2] for k, value in enumerate(item.polygon))) for item in items
+    )
+
+
 def _clip(polygon: tuple[float, ...], width: int, height: int) -> tuple[float, ...] | None:
     xs = [min(max(x, 0.0), float(width)) for x in polygon[0::2]]
     ys = [min(max(y, 0.0), float(height)) for y in polygon[1::2]]

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 
-SUFFIXES = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".tar": "tar", ".tgz": "tar", ".csv": "table",
-    ".tsv": "table",
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    ".jsonl": ("jsonl",), ".ndjson": ("jsonl",), ".parquet": ("parquet",), ".tar": ("tar",), ".tgz": ("tar",),
+    ".csv": ("table",), ".tsv": ("table",), ".txt": ("lines",), ".json": ("json",), ".mat": ("mat",),
 }  # fmt: skip
-"""Suffix -> container; .gz, .zst and .bz2 behind it are looked through."""
+"""Suffix -> containers that it may promise; .gz, .zst and .bz2 behind it are looked through."""
 _COMPRESSED = (".gz", ".zst", ".bz2")
-_ORDER = ("tar", "table", "parquet", "jsonl")
+_LISTS = ("lines", "json")
+"""Containers whose suffix says little: a file found in a folder is looked into."""
+_TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
+"""Containers that a file's first bytes tell, whatever its name."""
+_SNIFFED = 1 << 16
+"""Bytes that are looked into."""
+_ORDER = ("tar", "table", "parquet", "jsonl", "mat", *_LISTS)
 """Of the containers in one folder, the first kind that the format takes is read; the others stand beside it."""
 
 
@@ -32,6 +39,8 @@ class Listing:
     """(container, file), in the order of names; for folders of pairs one entry ("files", the root)."""
     files: tuple[InputFile, ...]
     """The files below folders of pairs."""
+    naming: Naming
+    """What is no part of a stem in folders of pairs."""
     ignored: int
     """Files below the PATHs that the format has no use for."""
 
@@ -41,8 +50,19 @@ class Listing:
         return sorted(file.name for _, file in self.inputs)
 
 
-def list_inputs(config: IngestConfig, containers: tuple[str, ...], labels: tuple[str, ...]) -> Listing:
+def list_inputs(
+    config: IngestConfig,
+    containers: tuple[str, ...],
+    labels: tuple[str, ...],
+    naming: Naming = PLAIN,
+    is_list: Callable[[str, bytes], bool] | None = None,
+) -> Listing:
     """The inputs of a run.
+
+    Args:
+        naming: what is no part of a stem where no image and label share one as they stand.
+        is_list: whether a file found in a folder, by its name and first bytes, is a list of labels. Without it every
+            file of a container's suffix is one. A file that the user names is one in any case.
 
     Raises:
         SourceError: where a PATH is missing or of no kind that the format takes.
@@ -52,22 +72,24 @@ def list_inputs(config: IngestConfig, containers: tuple[str, ...], labels: tuple
     roots = Roots(
         input_root=root,
         images=tuple(_folder(path) for path in config.images),
-        maps=tuple(os.path.dirname(os.path.realpath(path)) for path in config.url_maps),
+        maps=tuple(_map_root(os.path.realpath(path)) for path in config.url_maps),
     )
     found: dict[str, tuple[str, InputFile]] = {}
     pairs: dict[str, InputFile] = {}
     ignored = 0
+    joined = naming.whole
+    look = _Look(containers=containers, labels=labels, naming=naming, is_list=is_list)
+    alone = {stem for place in places if (stem := _image_stem(place, labels)) is not None}
     for place in places:
         is_folder = os.path.isdir(place)
         below = list(_walk(place, root)) if is_folder else [_input(place, root)]
-        kinds = {file.name: container(file.name, containers) for file in below}
-        kind = next((one for one in _ORDER if one in kinds.values()), None)
-        if "files" in containers and kind != "tar" and _has_pairs(below, labels, alone=kind is None):
-            kind = "files"
-        elif kind is None and not is_folder and containers != ("files",):
-            kind = kinds[below[0].name] = _by_content(below[0], containers, config)
+        if is_folder:
+            kind, kinds, by_naming = look.at_folder(below)
+            joined |= by_naming
+        else:
+            kind, kinds = look.at_file(below[0], config, alone)
         for file in below:
-            if kind == "files" and part(file.name, labels) is not None:
+            if kind == "files" and part(file.name, labels, naming if joined else PLAIN) is not None:
                 pairs[file.name] = file
             elif kind is not None and kinds[file.name] == kind:
                 found[file.name] = (kind, _inside(file, place) if is_folder else file)
@@ -85,8 +107,55 @@ def list_inputs(config: IngestConfig, containers: tuple[str, ...], labels: tuple
         roots=roots,
         inputs=tuple(entry for _, entry in sorted(found.items())),
         files=tuple(file for _, file in sorted(pairs.items())),
+        naming=naming if joined else PLAIN,
         ignored=ignored,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """What a format takes, to tell what a folder or file holds."""
+
+    containers: tuple[str, ...]
+    labels: tuple[str, ...]
+    naming: Naming
+    is_list: Callable[[str, bytes], bool] | None
+
+    def at_folder(self, below: list[InputFile]) -> tuple[str | None, dict[str, str | None], bool]:
+        """The container of a folder's records, that of each file by its name, and whether stems go by `naming`."""
+        kinds = {file.name: container(file.name, self.containers) for file in below}
+        pairs = "files" in self.containers and "tar" not in kinds.values()
+        by_stem = pairs and not self.naming.whole
+        if by_stem and _has_pairs(below, self.labels):
+            return "files", kinds, False
+        if by_stem and self.naming is not PLAIN and _has_pairs(below, self.labels, self.naming):
+            return "files", kinds, True
+        if self.is_list is not None:
+            for file in below:
+                if kinds[file.name] in _LISTS and not self.is_list(file.name, _head(file, _SNIFFED)):
+                    kinds[file.name] = None
+        kind = next((one for one in _ORDER if one in kinds.values()), None)
+        naming = PLAIN if by_stem else self.naming
+        if pairs and kind is None and _has_pairs(below, self.labels, naming, alone=True):
+            kind = "files"
+        return kind, kinds, False
+
+    def at_file(
+        self, file: InputFile, config: IngestConfig, images: set[str]
+    ) -> tuple[str | None, dict[str, str | None]]:
+        """The container of the records of a file that the user names; a label beside its named image is one of a pair."""
+        kind = container(file.name, self.containers)
+        known = part(file.path, self.labels) if "files" in self.containers else None
+        if known is not None and (kind is None or known[0] in images):
+            kind = "files"
+        elif kind is None and not _TOLD_BY_CONTENT.isdisjoint(self.containers):
+            kind = _by_content(file, self.containers, config)
+        return kind, {file.name: kind}
+
+
+def _image_stem(place: str, labels: tuple[str, ...]) -> str | None:
+    known = part(place, labels)
+    return known[0] if known is not None and known[1] == "image" else None
 
 
 def container(name: str, containers: tuple[str, ...]) -> str | None:
@@ -94,19 +163,12 @@ def container(name: str, containers: tuple[str, ...]) -> str | None:
     folded = name.lower()
     for suffix in _COMPRESSED:
         folded = folded.removesuffix(suffix)
-    kind = SUFFIXES.get(os.path.splitext(folded)[1])
-    return kind if kind in containers else None
+    return next((kind for kind in SUFFIXES.get(os.path.splitext(folded)[1], ()) if kind in containers), None)
 
 
 def _by_content(file: InputFile, containers: tuple[str, ...], config: IngestConfig) -> str:
     """The container of a file whose name says nothing."""
-    stream = Stream(file)
-    try:
-        head = stream.read(512)
-    except Damaged:
-        head = b""
-    finally:
-        stream.close()
+    head = _head(file, 512)
     if "parquet" in containers and head.startswith(b"PAR1"):
         return "parquet"
     if "tar" in containers and head[257:262] == b"ustar":
@@ -118,6 +180,17 @@ def _by_content(file: InputFile, containers: tuple[str, ...], config: IngestConf
         where=file.name,
         hint="see `shardkit ingest --help` for the kinds of input of each format",
     )
+
+
+def _head(file: InputFile, size: int) -> bytes:
+    """The first bytes of a file, unpacked; none where it cannot be read."""
+    stream = Stream(file)
+    try:
+        return stream.read(size)
+    except (Damaged, SourceError):
+        return b""  # met again, and named, where its records are read
+    finally:
+        stream.close()
 
 
 def _existing(path: Path) -> str:
@@ -142,6 +215,11 @@ def _folder(path: Path) -> str:
             "--images is no folder", where=str(path), hint="give the folder that image paths are relative to"
         )
     return resolved
+
+
+def _map_root(place: str) -> str:
+    """Where the pictures of a map lie."""
+    return place if os.path.isdir(place) else os.path.dirname(place)
 
 
 def _common(places: list[str]) -> str:
@@ -182,11 +260,13 @@ def _inside(file: InputFile, place: str) -> InputFile:
     return InputFile(name=file.name, path=path, size=file.size)
 
 
-def _has_pairs(files: list[InputFile], labels: tuple[str, ...], *, alone: bool) -> bool:
+def _has_pairs(
+    files: list[InputFile], labels: tuple[str, ...], naming: Naming = PLAIN, *, alone: bool = False
+) -> bool:
     """Whether an image and a label share a stem; with `alone` an image or label without partner will do."""
     roles: dict[str, set[str]] = {}
     for file in files:
-        known = part(file.name, labels)
+        known = part(file.name, labels, naming)
         if known is not None:
             roles.setdefault(known[0], set()).add(known[1])
     return any(alone or ("image" in found and len(found) > 1) for found in roles.values())

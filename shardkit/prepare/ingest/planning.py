@@ -7,8 +7,10 @@ from types import ModuleType
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.containers import lines, pairs, parquet, tables, tars
+from shardkit.prepare.ingest.containers import documents, lines, mat, pairs, parquet, tables, tars, text_lines
+from shardkit.prepare.ingest.containers.documents import EntryChunk
 from shardkit.prepare.ingest.containers.lines import LineChunk
+from shardkit.prepare.ingest.containers.mat import MatChunk
 from shardkit.prepare.ingest.containers.pairs import PairChunk
 from shardkit.prepare.ingest.containers.parquet import BatchChunk
 from shardkit.prepare.ingest.containers.streams import Opener
@@ -18,7 +20,7 @@ from shardkit.prepare.ingest.formats import Source
 from shardkit.prepare.ingest.listing import Listing
 from shardkit.prepare.ingest.units import Slice, Unit, gather
 
-Chunk = LineChunk | TableChunk | BatchChunk | SampleChunk | PairChunk
+Chunk = LineChunk | TableChunk | BatchChunk | SampleChunk | PairChunk | EntryChunk | MatChunk
 
 CONTAINERS: dict[str, ModuleType] = {
     "jsonl": lines,
@@ -26,6 +28,9 @@ CONTAINERS: dict[str, ModuleType] = {
     "parquet": parquet,
     "tar": tars,
     "files": pairs,
+    "lines": text_lines,
+    "json": documents,
+    "mat": mat,
 }
 """How records are kept -> the module that checks, plans, chunks and reads it."""
 
@@ -60,7 +65,9 @@ def units(listing: Listing, source: Source, config: IngestConfig, opener: Opener
 def _slices(listing: Listing, source: Source, config: IngestConfig, opener: Opener) -> Iterator[Slice]:
     for kind, file in listing.inputs:
         if kind == "files":
-            yield from pairs.plan(listing.files, source.labels, file, max_bytes=config.unit_size)
+            yield from pairs.plan(
+                listing.files, source.labels, file, max_bytes=config.unit_size, naming=listing.naming, peeks=source.peeks
+            )
             continue
         yield from CONTAINERS[kind].plan(file, config, opener)
 
@@ -69,5 +76,8 @@ def chunks(piece: Slice, source: Source, config: IngestConfig, opener: Opener) -
     """The chunks of a slice, in order."""
     if piece.container == "files":
         yield pairs.pairs(piece, source.labels)
+    elif piece.container == "json":
+        assert source.entries is not None, "a format that reads documents knows their entries"
+        yield from documents.chunks(piece, source.entries)
     else:
         yield from CONTAINERS[piece.container].chunks(piece, config, opener)

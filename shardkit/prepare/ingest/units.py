@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
+
 UNIT_BYTES = 256_000_000
 UNIT_FILES = 10_000
 CHUNK_RECORDS = 256
@@ -38,6 +40,10 @@ class Slice:
     """In bytes, what the unit's bound counts."""
     files: tuple[InputFile, ...] = ()
     """For folders: the files of this slice, complete stems only."""
+    stems: tuple[str, ...] = ()
+    """For folders: under which stem each of these files stands."""
+    naming: Naming = PLAIN
+    """For folders: what is no part of a stem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +59,7 @@ class Unit:
     def key(self) -> list[object]:
         """What the unit is, for its receipt: names and borders."""
         return [
-            [s.container, s.file.name, s.start, s.end, s.first, [(f.name, f.size) for f in s.files]]
+            [s.container, s.file.name, s.start, s.end, s.first, [(f.name, f.size) for f in s.files], s.stems]
             for s in self.slices
         ]
 

@@ -202,16 +202,22 @@ def _portions(lines: list[bytes]) -> Iterator[tuple[int, int]]:
         yield start, len(lines)
 
 
+def broken(chunk: LineChunk) -> Exclusion | None:
+    """The exclusion that a chunk without lines stands for."""
+    if chunk.too_long:
+        detail = f"the line has {chunk.too_long} bytes, the limit is {MAX_LINE}"
+        return exclusion(chunk.input, str(chunk.first), "line_too_long", detail)
+    if chunk.damage:
+        return exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
+    return None
+
+
 def records(chunk: LineChunk, _config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
     """Rows and exclusions of a chunk in order; a Counter stands for changes that belong to no row."""
     if chunk.changes:
         yield chunk.changes
-    if chunk.too_long:
-        detail = f"the line has {chunk.too_long} bytes, the limit is {MAX_LINE}"
-        yield exclusion(chunk.input, str(chunk.first), "line_too_long", detail)
-        return
-    if chunk.damage:
-        yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
+    if (found := broken(chunk)) is not None:
+        yield found
         return
     if not chunk.data:
         return

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.claims import Peek, by_reference
+from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
@@ -68,8 +70,18 @@ class PairChunk:
     changes: Counter[str] = field(default_factory=Counter)
 
 
-def part(name: str, labels: Iterable[str]) -> tuple[str, str] | None:
+def part(name: str, labels: Iterable[str], naming: Naming = PLAIN) -> tuple[str, str] | None:
     """(stem, what the file is to it): "image" or a suffix of `labels`; None for a file that is neither."""
+    found = _part(name, labels)
+    if found is None or naming is PLAIN:
+        return found
+    if naming.whole:
+        return None if found[1] == "image" else (name, found[1])
+    stem = naming.stem(found[0], is_image=found[1] == "image")
+    return None if stem is None else (stem, found[1])
+
+
+def _part(name: str, labels: Iterable[str]) -> tuple[str, str] | None:
     folded = name.lower()
     for suffix in sorted(labels, key=len, reverse=True):
         if folded.endswith(suffix):
@@ -82,36 +94,59 @@ def part(name: str, labels: Iterable[str]) -> tuple[str, str] | None:
     return stem, "image"
 
 
-def plan(files: Iterable[InputFile], labels: tuple[str, ...], root: InputFile, *, max_bytes: int) -> Iterator[Slice]:
-    """Slices of whole stems in the order of their stems; other files are not looked at."""
+def plan(
+    files: Iterable[InputFile],
+    labels: tuple[str, ...],
+    root: InputFile,
+    *,
+    max_bytes: int,
+    naming: Naming = PLAIN,
+    peeks: Mapping[str, Peek] | None = None,
+) -> Iterator[Slice]:
+    """Slices of whole stems in the order of their stems; other files are not looked at.
+
+    Args:
+        peeks: suffix -> how to find out what images a layout file names; such images come before those of its stem.
+    """
     bound = min(max_bytes, CHUNK_BYTES)
-    known = [(unicodedata.normalize("NFC", found[0]), file) for file in files if (found := part(file.name, labels))]
+    parts = [
+        (unicodedata.normalize("NFC", found[0]), found[1], file)
+        for file in files
+        if (found := part(file.name, labels, naming)) is not None
+    ]
+    known = by_reference(parts, peeks or {})
     known.sort(key=lambda entry: (entry[0], entry[1].name))
-    held: list[InputFile] = []
+    held: list[tuple[str, InputFile]] = []
     num_stems = size = 0
     for _, together in groupby(known, key=itemgetter(0)):
-        files_of_stem = [file for _, file in together]
-        num_bytes = sum(max(0, file.size) for file in files_of_stem)
+        files_of_stem = list(together)
+        num_bytes = sum(max(0, file.size) for _, file in files_of_stem)
         if held and (num_stems >= CHUNK_RECORDS or size + num_bytes > bound):
-            yield Slice(container="files", file=root, files=tuple(held), size=size)
+            yield _slice(root, held, size, naming)
             held, num_stems, size = [], 0, 0
         held += files_of_stem
         num_stems += 1
         size += num_bytes
     if held:
-        yield Slice(container="files", file=root, files=tuple(held), size=size)
+        yield _slice(root, held, size, naming)
+
+
+def _slice(root: InputFile, held: list[tuple[str, InputFile]], size: int, naming: Naming) -> Slice:
+    stems, files = zip(*held, strict=True)
+    return Slice(container="files", file=root, files=files, stems=stems, size=size, naming=naming)
 
 
 def pairs(piece: Slice, labels: tuple[str, ...]) -> PairChunk:
     """The pairs of a slice."""
     found: dict[str, tuple[list[str], list[tuple[str, str]], set[str]]] = {}
     changes: Counter[str] = Counter()
-    for file in piece.files:
-        known = part(file.name, labels)
+    for stem, file in zip(piece.stems, piece.files, strict=True):
+        known = part(file.name, labels, piece.naming)
         assert known is not None, "plan keeps only files of the format"
-        stem, role = known
-        images, named, spellings = found.setdefault(unicodedata.normalize("NFC", stem), ([], [], set()))
-        spellings.add(stem)
+        spelling, role = known
+        images, named, spellings = found.setdefault(stem, ([], [], set()))
+        if unicodedata.normalize("NFC", spelling) == stem:
+            spellings.add(spelling)
         if role == "image":
             images.append(file.name)
         else:

@@ -1,94 +1,190 @@
-"""ocr: pictures of pages or lines with what is written on them, side by side in folders.
+"""ocr: pictures of pages or lines with what is written on them.
 
-    STEM.png (jpg, tif, webp, bmp) with STEM.gt.txt, STEM.txt or STEM.json
+    folders   STEM.png (jpg, tif, webp, bmp) with a label file of a suffix in `LABELS`
+    lists     a .txt or .json that names the pictures and says what is on each; a gt.mat of SynthText
 
-Every page of a multi-page TIFF is a record of its own; its label has as many pages, parted by form feeds.
+What a label file is, its own content says. Every page of a multi-page TIFF is a record of its own; its label has as many pages, parted by form feeds.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.formats.ocr_label import LABELS, Label, read_label
+from shardkit.prepare.ingest.formats import docbank, label_json, mmocr, paddleocr, quads, synthtext
+from shardkit.prepare.ingest.formats.label import Label, Read
+from shardkit.prepare.ingest.formats.label_list import annotator
+from shardkit.prepare.ingest.formats.ocr_label import LABELS, READERS, read_label
 from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
-from shardkit.prepare.ingest.record import Record
-from shardkit.records import Relation, Segment
+from shardkit.prepare.ingest.record import Record, exclusion
+from shardkit.records import Exclusion, Relation, Segment
 
-CONTAINERS = ("files",)
+CONTAINERS = ("files", "lines", "json", "mat")
 FIELDS: tuple[str, ...] = ()
+_PICTURE = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"", re.IGNORECASE)
+"""The end of a picture's name in JSON."""
 
-__all__ = ["CONTAINERS", "FIELDS", "LABELS", "drafts"]
+NAMING = quads.NAMING
+entries = label_json.entries
+
+__all__ = ["CONTAINERS", "FIELDS", "LABELS", "NAMING", "drafts", "entries", "is_list", "pair_drafts"]
 
 
-def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
+def is_list(name: str, head: bytes) -> bool:
+    """Whether a file beside pictures is a list of their labels, by its first bytes."""
+    if name.lower().endswith(".json"):
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and _PICTURE.search(head) is not None
+    if not name.lower().endswith(".txt"):
+        return True
+    lines = [line for line in head.decode("utf-8", "replace").lstrip("\ufeff").splitlines() if line.strip()]
+    return bool(lines) and (paddleocr.is_line(lines[0]) or (lines[0][0] == "{" and _PICTURE.search(head) is not None))
+
+
+def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft | Exclusion]:
+    """The drafts of one record, by what it is.
+
+    Raises:
+        Bad: with the reason.
+    """
+    value = record.value
+    if isinstance(value, Pair):
+        yield from pair_drafts(record, config, reader)
+    elif isinstance(value, str):
+        yield from (mmocr if value.startswith("{") else paddleocr).drafts(record, config, reader)
+    elif "wordBB" in value:
+        yield from synthtext.drafts(record, config, reader)
+    else:
+        yield from label_json.drafts(record, config, reader)
+
+
+def pair_drafts(
+    record: Record, config: IngestConfig, reader: Reader, readers: Mapping[str, Read] = READERS
+) -> Iterator[Draft | Exclusion]:
     """A draft for each page of one image file.
+
+    Args:
+        readers: suffix -> reader of the label files that the format has.
 
     Raises:
         Bad: with the reason.
     """
     pair: Pair = record.value
     changes: Counter[str] = Counter()
-    name = pair.image()
-    label = _label(pair, config, reader, changes)
-    data = reader.below_root(name)
-    pages = tiff_pages(data)
-    labels = [label] if pages == 1 else _pages(label, pages)
-    for page, one in enumerate(labels):
+    label = _label(pair, config, reader, changes, readers)
+    pictures = _pictures(pair, record, label, reader)
+    pages = len(pictures)
+    labels = [label] if pages == 1 and (label is None or len(label.pages) < 2) else _pages(label, pages)
+    for page, (one, (name, ref)) in enumerate(zip(labels, pictures, strict=True)):
+        position = pair.stem if pages == 1 else f"{pair.stem}#{page + 1}"
+        if one is not None and one.bad is not None:
+            yield exclusion(name, position, one.bad.reason, one.bad.detail)
+            continue
+        has_text = one is not None and bool(one.text.strip())
+        if one is not None and not has_text:
+            changes["page_without_text"] += 1
         yield Draft(
             input=name,
-            position=pair.stem if pages == 1 else f"{pair.stem}#{page + 1}",
+            position=position,
             segments=(
                 Segment(kind="image", image=0),
-                *([Segment(kind="text", text=one.text)] if one is not None else []),
+                *([Segment(kind="text", text=one.text)] if one is not None and has_text else []),
             ),
-            images=(
-                ImageRef(
-                    data=data,
-                    name=base_name(name),
-                    origin=name,
-                    frame=page,
-                    stated_size=one.stated_size if one is not None else None,
-                    layout=one.layout if one is not None else None,
-                ),
-            ),
-            relations=(_relation(one),) if one is not None else (),
-            metadata=one.fields if one is not None else {},
-            group=_group(name),
+            images=(_image(ref, one),),
+            relations=(_relation(one, has_text=has_text),) if one is not None else (),
+            metadata=_metadata(one, pair.stem, page, pages),
+            group=_group(name, pair.stem, one),
             changes=changes if page == 0 else Counter(),
         )
 
 
-def _label(pair: Pair, config: IngestConfig, reader: Reader, changes: Counter[str]) -> Label | None:
+def _image(ref: ImageRef, label: Label | None) -> ImageRef:
+    if label is None:
+        return ref
+    return replace(
+        ref,
+        stated_size=label.stated_size,
+        layout=label.layout,
+        page_size=label.page_size,
+        layout_size=label.grid,
+    )
+
+
+def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -> list[tuple[str, ImageRef]]:
+    """(input, image) of every page: the images that the pages of a label name, or all pages of one image file."""
+    if label is not None and len(label.pages) == len(pair.images) > 1:
+        by_name = {base_name(name): name for name in pair.images}
+        names = [by_name.get(base_name(page.image)) for page in label.pages]
+        if None not in names and len(set(names)) == len(names):
+            return [(name, _picture(name, reader.below_root(name))) for name in names if name is not None]
+    if pair.images or label is None or not label.image:
+        name = pair.image()
+        ref = _picture(name, reader.below_root(name))
+    else:
+        # The label was given without the folder of its image.
+        path = reader.first_of([label.image, base_name(label.image) or label.image], record.folder)
+        name, data = record.input, reader.image(ImageRef(path=path), record.folder)
+        ref = _picture(path, data)
+    return [(name, replace(ref, frame=page)) for page in range(tiff_pages(ref.data or b""))]
+
+
+def _picture(name: str, data: bytes) -> ImageRef:
+    return ImageRef(data=data, name=base_name(name), origin=name)
+
+
+def _metadata(label: Label | None, stem: str, page: int, pages: int) -> dict[str, Any]:
+    """What the label says besides, and where the page belongs."""
+    place: dict[str, Any] = {"document_id": stem, "page": page + 1, "pages": pages} if pages > 1 else {}
+    if label is None:
+        return place
+    if label.grid == docbank.GRID:
+        place = dict(docbank.document(stem))
+    return {**place, **label.fields}
+
+
+def _label(
+    pair: Pair, config: IngestConfig, reader: Reader, changes: Counter[str], readers: Mapping[str, Read]
+) -> Label | None:
     files = pair.label_files()
     if not files:
         if config.on_missing_label == "keep":
             changes["label_missing"] += 1
             return None
-        raise Bad("missing_label", f"{pair.image()} has no label ({', '.join(LABELS)})")
-    return read_label({kind: reader.below_root(file) for kind, file in files.items()}, changes)
+        raise Bad("missing_label", f"{pair.image()} has no label ({', '.join(readers)})")
+    return read_label({kind: reader.below_root(file) for kind, file in files.items()}, changes, readers)
 
 
-def _relation(label: Label) -> Relation:
-    annotator = label.fields.get("annotator")
-    return Relation(kind="ocr", images=(0,), segments=(1,), annotator=annotator if isinstance(annotator, str) else None)
+def _relation(label: Label, *, has_text: bool) -> Relation:
+    return Relation(
+        kind="ocr", images=(0,), segments=(1,) if has_text else (), annotator=annotator(label.fields)
+    )
 
 
 def _pages(label: Label | None, pages: int) -> list[Label | None]:
     if label is None:
         return [None] * pages
-    parts = label.text.removesuffix("\f").split("\f")
+    if label.pages:
+        parts = list(label.pages)
+    else:
+        texts = label.text.removesuffix("\f").split("\f")
+        parts = [Label(text=text.strip("\n"), fields=label.fields) for text in texts]
     if len(parts) != pages or label.layout is not None:
-        raise Bad("label_pages", f"the image file has {pages} pages, its label {len(parts)} (parted by form feeds)")
-    return [Label(text=text.strip("\n"), fields=label.fields) for text in parts]
+        raise Bad("label_pages", f"the image file has {pages} pages, its label {len(parts)}")
+    return [*parts]
 
 
-def _group(name: str) -> str:
-    """The folder below the input root, else the file."""
-    folder, slash, _ = name.partition("/")
-    return folder if slash else name
+def _group(name: str, stem: str, label: Label | None) -> str:
+    """The document that the stem names, else the folder below the input root, else the file.
+
+    A folder that only parts pictures from labels is no part of the stem, and no book.
+    """
+    document = docbank.document(stem).get("document_id") if label is not None and label.grid == docbank.GRID else None
+    folder, slash, _ = stem.partition("/")
+    return str(document) if document is not None else folder if slash else name

@@ -1,73 +1,107 @@
-"""The label of a page or line: a text file, or JSON with the text, or JSON with lines and their order.
+"""The label of a page or line, from the label files of its stem: a table of readers, and one rule for how they agree.
 
-    {"text": "..."}
-    {"lines": [{"text": "...", "bbox": [x0, y0, x1, y1]}, ...], "reading_order": [1, 0, ...], "size": [H, W], ...}
+    .gt.txt .txt    the text; a DocBank page or a list of quads where every line is one
+    .json           {"text": "..."}, a FUNSD form, or lines and their order:
+                    {"lines": [{"text": "...", "bbox": [x0, y0, x1, y1]}, ...], "reading_order": [1, 0, ...], "size": [H, W]}
+    .csv            quads: x1,y1,...,x4,y4,text
+    .xml            ALTO (also .alto.xml), PAGE-XML (also .page.xml), hOCR, or the record of an IIT-CDIP document
+    .hocr .html     hOCR
 
-Of several label files of one stem the JSON is the label and a text file of equal text is a witness; texts that differ
-make the label ambiguous, and the order of files in a folder decides nothing.
+Of several label files of one stem the one with the layout is the label and a text file of equal text is a witness; texts
+that differ make the label ambiguous, and the order of files in a folder decides nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.containers.strict_json import parse
+from shardkit.prepare.ingest.formats import docbank, funsd, hocr, iit_cdip, layout_xml, quads
+from shardkit.prepare.ingest.formats.label import Label, Read, polygon
 from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.formats.xml_safe import parse_xml
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import LayoutItem
 
 TEXT_LABELS = (".gt.txt", ".txt")
 """In order of trust."""
-LABELS = (*TEXT_LABELS, ".json")
-"""Suffixes of the label files that are known."""
 
 _BOX_FIELDS = ("bbox", "box", "polygon", "points", "quad")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Label:
-    text: str
-    layout: tuple[LayoutItem, ...] | None = None
-    stated_size: tuple[int, int] | None = None
-    """[height, width] of the picture that the boxes were drawn on."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    """What else the label says."""
-
-
-def read_label(files: Mapping[str, bytes], changes: Counter[str]) -> Label:
+def read_label(files: Mapping[str, bytes], changes: Counter[str], readers: Mapping[str, Read] | None = None) -> Label:
     """The label that the label files of one stem give together.
 
     Args:
-        files: suffix of `LABELS` -> bytes; at least one.
+        files: suffix -> bytes; at least one.
+        readers: suffix -> reader, for all suffixes of `files`; `READERS` unless a format has its own.
 
     Raises:
         Bad: where they disagree, are empty, or are not what they must be.
     """
-    texts = {suffix: decoded(files[suffix], changes) for suffix in TEXT_LABELS if suffix in files}
-    trusted = next(iter(texts.values()), None)
+    table = READERS if readers is None else readers
+    labels = {suffix: table[suffix](files[suffix], changes) for suffix in table if suffix in files}
+    texts = [labels[suffix] for suffix in TEXT_LABELS if suffix in labels]
+    structured = [label for suffix, label in labels.items() if suffix not in TEXT_LABELS and not label.silent]
     if len(texts) > 1:
-        differs = len(set(texts.values())) > 1
+        differs = len({label.text for label in texts}) > 1
         changes["label_witness_differs" if differs else "label_witness"] += 1
-    label = Label(text=trusted or "")
-    if ".json" in files:
-        label = _from_json(files[".json"], changes)
-        if trusted is not None:
-            if _trimmed(trusted) != _trimmed(label.text):
-                raise Bad("ambiguous_label", f"labels differ: {plain(trusted, 40)} / {plain(label.text, 40)}")
-            changes["label_witness"] += 1
-    if not label.text.strip():
+    chosen = [*structured, *texts[:1]]
+    if not chosen:
+        found = ", ".join(key for label in labels.values() for key in label.fields)
+        raise Bad("bad_label", f"the label has neither text nor lines (found: {plain(found or 'nothing', 60)})")
+    label = chosen[0]
+    for witness in chosen[1:]:
+        if not _agree(witness.text, label.text, is_layout=not _LAYOUTS.isdisjoint(labels)):
+            raise Bad("ambiguous_label", f"labels differ: {plain(witness.text, 40)} / {plain(label.text, 40)}")
+        changes["label_witness"] += 1
+    silent = {key: value for other in labels.values() if other.silent for key, value in other.fields.items()}
+    if silent:
+        label = replace(label, fields={**silent, **label.fields})
+    if not label.text.strip() and not _only_boxes(label):
         raise Bad("empty_text", f"the label is {'blank' if label.text else 'empty'}")
     return label
 
 
-def _trimmed(text: str) -> str:
+def _only_boxes(label: Label) -> bool:
+    """Whether the label marks where something is written and never says what."""
+    return bool(label.layout) and all(item.text is None for item in label.layout or ())
+
+
+def _agree(one: str, two: str, *, is_layout: bool) -> bool:
+    """Whether two labels say the same. How much space parts the words of a layout is nothing that is written."""
+    return one.split() == two.split() if is_layout else trimmed(one) == trimmed(two)
+
+
+def trimmed(text: str) -> str:
+    """`text` as witnesses are compared."""
     return text.replace("\r\n", "\n").removesuffix("\n")
 
 
-def _from_json(data: bytes, changes: Counter[str]) -> Label:
+def from_text(data: bytes, changes: Counter[str]) -> Label:
+    """The label in a text file, by what its lines are."""
+    text = decoded(data, changes)
+    if docbank.is_page(text):
+        return docbank.page(text, changes)
+    if quads.are_quads(text):
+        return quads.label(text, changes)
+    return Label(text=text)
+
+
+def ground_truth(data: bytes, changes: Counter[str]) -> Label:
+    """The label in a text file that is nothing but text."""
+    return Label(text=decoded(data, changes))
+
+
+def from_json(data: bytes, changes: Counter[str]) -> Label:
+    """The label in a JSON file.
+
+    Raises:
+        Bad: where it is neither a text nor an object.
+    """
     try:
         parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
     except Bad as bad:
@@ -78,6 +112,41 @@ def _from_json(data: bytes, changes: Counter[str]) -> Label:
         return Label(text=value)
     if not isinstance(value, dict):
         raise Bad("bad_label", "the .json is neither an object with text or lines nor a text")
+    return funsd.form(value, changes) if funsd.is_form(value) else from_object(value)
+
+
+def from_xml(data: bytes, changes: Counter[str]) -> Label:
+    """The label in an XML file: a layout of some dialect, or the record of a document.
+
+    Raises:
+        Bad: where it is none.
+    """
+    root = parse_xml(data)
+    if iit_cdip.is_record(root):
+        return iit_cdip.record(root, changes)
+    return layout_xml.label(root, changes)
+
+
+READERS: dict[str, Read] = {
+    ".gt.txt": ground_truth,
+    ".txt": from_text,
+    ".json": from_json,
+    ".csv": quads.read,
+    **dict.fromkeys((".alto.xml", ".page.xml", ".xml"), from_xml),
+    **dict.fromkeys((".hocr", ".html", ".htm"), hocr.read),
+}
+"""Suffix of a label file -> its reader. The first of several that is no text file is the label."""
+_LAYOUTS = frozenset((".alto.xml", ".page.xml", ".xml", ".hocr", ".html", ".htm"))
+LABELS = tuple(READERS)
+"""Suffixes of the label files that are known."""
+
+
+def from_object(value: Mapping[str, Any]) -> Label:
+    """The label in a JSON object with text, or with lines and their order.
+
+    Raises:
+        Bad: where it is none.
+    """
     text = value.get("text")
     if text is not None and not isinstance(text, str):
         raise Bad("wrong_type", f"the label's text is of type {type(text).__name__}")
@@ -87,13 +156,12 @@ def _from_json(data: bytes, changes: Counter[str]) -> Label:
         layout = _lines(value["lines"], value.get("reading_order"))
         in_order = sorted(range(len(layout)), key=lambda k: layout[k].order or 0)
         assembled = "\n".join(layout[k].text or "" for k in in_order)
-        if text is not None and _trimmed(text) != assembled:
+        if text is not None and trimmed(text) != assembled:
             raise Bad("ambiguous_label", f"text and lines differ: {plain(text, 40)} / {plain(assembled, 40)}")
         text = assembled if text is None else text
-    if text is None:
-        raise Bad("bad_label", f"the .json has neither text nor lines (found: {plain(', '.join(value), 60)})")
     return Label(
-        text=text,
+        text=text or "",
+        silent=text is None,
         layout=layout,
         stated_size=_size(value.get("size")),
         fields={key: inner for key, inner in value.items() if key not in used},
@@ -134,24 +202,14 @@ def _line(line: Mapping[str, Any], place: int, number: int) -> LayoutItem:
     if not isinstance(text, str):
         raise Bad("bad_label", f"line {number} has no text")
     box = next((line[name] for name in _BOX_FIELDS if line.get(name) is not None), None)
+    points = () if box is None else polygon(box)
+    if points is None:
+        raise Bad("bad_label", f"the box of line {number} is no list of coordinates")
     confidence = line.get("confidence")
     return LayoutItem(
         level="line",
         text=text,
-        polygon=_polygon(box, number),
+        polygon=points,
         order=place,
         confidence=float(confidence) if isinstance(confidence, int | float) else None,
     )
-
-
-def _polygon(box: Any, number: int) -> tuple[float, ...]:
-    if box is None:
-        return ()
-    flat = (
-        [value for point in box for value in (point if isinstance(point, list) else [point])]
-        if isinstance(box, list)
-        else []
-    )
-    if len(flat) < 4 or len(flat) % 2 or not all(type(value) in (int, float) for value in flat):
-        raise Bad("bad_label", f"the box of line {number} is no list of coordinates")
-    return tuple(map(float, flat))

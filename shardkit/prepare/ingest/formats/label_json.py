@@ -1,0 +1,110 @@
+"""Label documents of pictures: which layouts are known, and one picture's label in them.
+
+    map     {"1.png": "text" or {"text": ...} or {"lines": [...]}, ...}
+    list    [{"image": "1.png", "text": "..."}, ...]
+    pages   {"pages": [{"page": 2, "image": "2.png", "text": "..."}, ...]}      put in the order of their numbers
+    MMOCR and TextOCR documents
+
+A picture is named by its path and never by its place. One that is named twice with different texts is ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.draft import Draft
+from shardkit.prepare.ingest.formats import mmocr
+from shardkit.prepare.ingest.formats.label import Label, text_of
+from shardkit.prepare.ingest.formats.label_list import draft
+from shardkit.prepare.ingest.formats.ocr_label import from_object, trimmed
+from shardkit.prepare.ingest.formats.paddleocr import names_image
+from shardkit.prepare.ingest.reader import Reader
+from shardkit.prepare.ingest.reasons import Bad, plain
+from shardkit.prepare.ingest.record import Record
+
+_IMAGE = ("image", "img", "image_path", "img_path", "file_name", "filename", "path")
+_TEXT = ("text", "label", "transcription", "caption")
+
+
+def entries(value: Any) -> Entries:
+    """The pictures of a label document, each once.
+
+    Raises:
+        Bad: for a document of an unknown layout.
+    """
+    if mmocr.is_document(value):
+        return mmocr.entries(value)
+    if isinstance(value, dict) and isinstance(value.get("pages"), list):
+        return _pages(value["pages"])
+    if isinstance(value, dict) and value and all(map(names_image, value)):
+        return _once([(image, label) for image, label in value.items()], Counter())
+    if isinstance(value, list) and value and all(_image(entry) is not None for entry in value):
+        return _once([(_image(entry) or "", entry) for entry in value], Counter())
+    raise Bad(
+        "bad_label",
+        "the document is no list of labels: known are a map of pictures to texts, a list of {image, text}, pages, MMOCR, TextOCR",
+    )
+
+
+def _image(entry: Any) -> str | None:
+    if not isinstance(entry, dict):
+        return None
+    return next((entry[name] for name in _IMAGE if isinstance(entry.get(name), str) and entry[name]), None)
+
+
+def _pages(pages: list[Any]) -> Entries:
+    """Pages in the order of their numbers; missing numbers between them are counted."""
+    for place, page in enumerate(pages):
+        if _image(page) is None or type(page.get("page")) is not int:
+            raise Bad("bad_label", f"page {place} of the document has no image, or no page number")
+    pages = sorted(pages, key=lambda page: page["page"])
+    numbers = {page["page"] for page in pages}
+    changes = Counter(page_missing=max(numbers) - min(numbers) + 1 - len(numbers)) if numbers else Counter()
+    return _once([(_image(page) or "", page) for page in pages], +changes)
+
+
+def _once(found: list[tuple[str, Any]], changes: Counter[str]) -> Entries:
+    """Entries by picture, in the order of their first mention."""
+    labels: dict[str, list[Any]] = {}
+    for image, label in found:
+        labels.setdefault(image, []).append(label)
+    return Entries(
+        entries=tuple(Entry(position=image, value={"image": image, "labels": each}) for image, each in labels.items()),
+        changes=changes,
+    )
+
+
+def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
+    """The draft of one picture.
+
+    Raises:
+        Bad: with the reason.
+    """
+    if "entry" in record.value:
+        yield from mmocr.drafts(record, config, reader)
+        return
+    changes = Counter(record.changes)
+    labels = [_label(value) for value in record.value["labels"]]
+    for other in labels[1:]:
+        if trimmed(other.text) != trimmed(labels[0].text):
+            raise Bad("ambiguous_label", f"labels differ: {plain(labels[0].text, 40)} / {plain(other.text, 40)}")
+        changes["label_witness"] += 1
+    yield draft(record, record.value["image"], labels[0], changes)
+
+
+def _label(value: Any) -> Label:
+    if not isinstance(value, dict):
+        return Label(text=text_of(value, "the label"))
+    rest: Mapping[str, Any] = {key: inner for key, inner in value.items() if key not in _IMAGE}
+    name = next((name for name in _TEXT if name in rest), None)
+    if name is not None:
+        text_of(rest[name], name)
+        rest = {"text": rest[name], **{key: inner for key, inner in rest.items() if key != name}}
+    label = from_object(rest)
+    if label.silent:
+        raise Bad("missing_field", f"the entry has neither text nor lines (found: {plain(', '.join(rest), 60)})")
+    return label

@@ -1,0 +1,111 @@
+"""Quads: one text a line behind the corners of its box, as ICDAR and SROIE write them.
+
+    x1,y1,x2,y2,x3,y3,x4,y4,text           the text is all that follows, commas and all
+    x1,y1,x2,y2,x3,y3,x4,y4,script,text    where every line names one of the scripts of MLT
+    x0, y0, x1, y1, "text"                 two opposite corners
+
+`###` marks what nobody can read: its box is kept without a text. A line that is none of these excludes the page, because
+what stands in it is not known. Files of one set may lie in folders of their own, and label names begin with gt_.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from shardkit.prepare.ingest.containers.naming import Naming
+from shardkit.prepare.ingest.containers.strict_json import parse
+from shardkit.prepare.ingest.formats.label import Label, Read, lines_label, number
+from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.reasons import Bad, plain
+from shardkit.records import LayoutItem
+
+FOLDERS = (
+    "img", "imgs", "image", "images", "box", "boxes", "key", "keys", "entities", "annotations", "labels", "gt", "gts",
+    "txt", "transcripts",
+)  # fmt: skip
+"""Names of folders that part a set into pictures and labels."""
+NAMING = Naming(folders=FOLDERS, label_starts=("gt_",))
+
+ILLEGIBLE = "###"
+_SCRIPTS = frozenset(
+    {"Arabic", "Latin", "Chinese", "Japanese", "Korean", "Bangla", "Hindi", "Symbols", "Mixed", "None"}
+)
+
+
+def read(data: bytes, changes: Counter[str]) -> Label:
+    """The label in a file of quads.
+
+    Raises:
+        Bad: where it is none.
+    """
+    return label(decoded(data, changes), changes)
+
+
+def read_keys(data: bytes, changes: Counter[str]) -> Label:
+    """What SROIE's key/ID.json says of a receipt: company, date, address, total; nothing of its text.
+
+    Raises:
+        Bad: where it is no object.
+    """
+    parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
+    changes.update(parsed.changes)
+    if not isinstance(parsed.value, dict):
+        raise Bad("bad_label", "the .json is no object of what a receipt says")
+    return Label(text="", silent=True, fields=parsed.value)
+
+
+READERS: dict[str, Read] = {".gt.txt": read, ".txt": read, ".csv": read}
+SROIE_READERS: dict[str, Read] = {**READERS, ".json": read_keys}
+
+
+def are_quads(text: str) -> bool:
+    """Whether the first line is a quad: eight whole numbers in a row begin no other text."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    fields = first.split(",", 8)
+    return len(fields) == 9 and all(_number(value) is not None for value in fields[:8])
+
+
+def label(text: str, changes: Counter[str]) -> Label:
+    """The lines of a page in the order of the file.
+
+    Raises:
+        Bad: for a line that is no quad.
+    """
+    rows = [(k, line) for k, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    quads = [_quad(line, k) for k, line in rows]
+    if not quads:
+        raise Bad("empty_text", "the label has no line")
+    scripts = [words.partition(",")[0].strip() for _, words in quads]
+    named = all(script in _SCRIPTS and "," in words for script, (_, words) in zip(scripts, quads, strict=True))
+    items: list[LayoutItem] = []
+    for points, words in quads:
+        written = words.partition(",")[2] if named else words
+        legible = written.strip() != ILLEGIBLE and bool(written.strip())
+        if not legible:
+            changes["illegible_text" if written.strip() else "line_without_text"] += 1
+        items.append(
+            LayoutItem(level="line", text=written if legible else None, polygon=points, order=len(items))
+        )
+    return lines_label(items, fields={"scripts": scripts} if named else {})
+
+
+def _quad(line: str, k: int) -> tuple[tuple[float, ...], str]:
+    for count in (8, 4):
+        fields = line.split(",", count)
+        numbers = [_number(value) for value in fields[:count]]
+        points = tuple(value for value in numbers if value is not None)
+        if len(fields) > count and len(points) == count:
+            return points, _unquoted(fields[count]) if count == 4 else fields[count]
+    raise Bad("bad_label", f"line {k} is no list of corners and a text: {plain(line, 40)}")
+
+
+def _number(text: str) -> float | None:
+    return number(text.strip())
+
+
+def _unquoted(text: str) -> str:
+    """The text of a line of two corners, which stands in quotation marks."""
+    bare = text.strip()
+    if len(bare) >= 2 and bare[0] == bare[-1] == '"':
+        return bare[1:-1]
+    return bare
