@@ -13,6 +13,7 @@ from PIL import Image, ImageFile, features
 
 from shardkit.media.colour import to_rgb
 from shardkit.media.formats import GIF, JPEG, TIFF, Format
+from shardkit.media.gps import has_gps
 from shardkit.media.limits import PILLOW_MAX_PIXELS, MediaLimits
 from shardkit.media.orientation import orientation_of, upright
 from shardkit.media.pillow import count_frames, opened, reading
@@ -37,6 +38,8 @@ class Picture:
     """1 to 8, as the metadata says; `image` is turned by it already."""
     changes: tuple[str, ...]
     """What decoding changed, by name: those of `to_rgb`, `orientation`, `frames_left_out`."""
+    has_gps: bool
+    """The metadata says where it was taken."""
 
 
 def decode_rgb(data: bytes | memoryview, frame: int = 0) -> Image.Image:
@@ -61,6 +64,7 @@ def decode(data: bytes | memoryview, *, frame: int, limits: MediaLimits) -> Pict
         if filled_up:
             raise BadMedia("truncated", "the JPEG data ends before the picture does, and an end mark hides it")
         orientation = orientation_of(kind, source.info)
+        located = has_gps(source.info, getattr(source, "tag_v2", None))
         image, changes = to_rgb(kind, source, data)
         if image is source and kind in (GIF, TIFF):
             # Frames of these are counted by going through the file, and a picture that is the file would go with it.
@@ -72,7 +76,9 @@ def decode(data: bytes | memoryview, *, frame: int, limits: MediaLimits) -> Pict
     if num_frames > 1:
         changes = (*changes, "frames_left_out")
     image.info = {}
-    return Picture(image=image, kind=kind, num_frames=num_frames, orientation=orientation, changes=changes)
+    return Picture(
+        image=image, kind=kind, num_frames=num_frames, orientation=orientation, changes=changes, has_gps=located
+    )
 
 
 def decoder_versions() -> dict[str, str]:

@@ -39,9 +39,13 @@ class Media:
     removed: tuple[str, ...]
     """What was taken out of the stored bytes, by name (`shardkit.media.strip` lists the names); empty if they are the original."""
     num_removed_bytes: int
+    orientation: int
+    """1 to 8: how the raster of the file was turned to be upright; 1 also where its decoder turns it by itself."""
     changes: tuple[str, ...]
     """What decoding changes, by name: orientation, alpha_on_white, depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored,
     frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure."""
+    has_gps: bool = False
+    """The bytes as they came say where the picture was taken."""
 
 
 def load(
@@ -75,5 +79,7 @@ def load(
         frame=frame,
         removed=tuple(stripped.removed),
         num_removed_bytes=sum(stripped.removed.values()),
+        orientation=picture.orientation,
         changes=picture.changes if stripped.is_sure else (*picture.changes, "metadata_left"),
+        has_gps=picture.has_gps,
     )

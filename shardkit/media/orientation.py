@@ -36,12 +36,8 @@ def orientation_of(kind: Format, info: dict[Any, Any]) -> int:
     """
     if kind not in (JPEG, PNG, WEBP, AVIF):
         return 1
-    found = None
-    exif, legacy, xmp = info.get("exif"), info.get("Raw profile type exif"), info.get("xmp")
-    if isinstance(exif, bytes):
-        found = exif_orientation(exif)
-    elif isinstance(legacy, str):
-        found = exif_orientation(_from_hex_lines(legacy))
+    exif, xmp = info.get("exif"), info.get("xmp")
+    found = exif_orientation(exif if isinstance(exif, bytes) else legacy_exif(info))
     if found is None and kind is not AVIF and isinstance(xmp, bytes):
         match = re.search(rb'tiff:Orientation(?:="|>)([0-9])', xmp)
         found = int(match[1]) if match else None
@@ -50,11 +46,9 @@ def orientation_of(kind: Format, info: dict[Any, Any]) -> int:
 
 def exif_orientation(exif: bytes) -> int | None:
     """The value of the orientation tag in an EXIF block, with or without its `Exif` lead; None where it is absent or unreadable."""
-    while exif.startswith(b"Exif\0\0"):
-        exif = exif[6:]
-    if exif[:4] not in (b"II*\0", b"MM\0*") or len(exif) < 10:
+    exif, order = tiff_block(exif)
+    if not exif:
         return None
-    order = "<" if exif[:2] == b"II" else ">"
     (start,) = struct.unpack_from(order + "I", exif, 4)
     if start + 2 > len(exif):
         return None
@@ -65,6 +59,21 @@ def exif_orientation(exif: bytes) -> int | None:
         if tag == _TAG and kind in _FORMS and num_values == 1:
             (found,) = struct.unpack_from(order + _FORMS[kind], exif, at + 8)
     return found
+
+
+def tiff_block(exif: bytes) -> tuple[bytes, str]:
+    """The TIFF block of an EXIF block and the byte order of its numbers; b"" where it is none."""
+    while exif.startswith(b"Exif\0\0"):
+        exif = exif[6:]
+    if exif[:4] not in (b"II*\0", b"MM\0*") or len(exif) < 10:
+        return b"", ">"
+    return exif, "<" if exif[:2] == b"II" else ">"
+
+
+def legacy_exif(info: dict[Any, Any]) -> bytes:
+    """The EXIF block that ImageMagick writes into a text of a PNG; b"" where there is none."""
+    legacy = info.get("Raw profile type exif")
+    return _from_hex_lines(legacy) if isinstance(legacy, str) else b""
 
 
 def upright(image: Image.Image, orientation: int) -> Image.Image:

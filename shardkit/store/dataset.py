@@ -28,6 +28,7 @@ from shardkit.store.arrow_shard import ArrowReader, TableReader
 from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.files import digest_file
 from shardkit.store.rows import Block
+from shardkit.store.schema import TABLES
 from shardkit.store.tar_shard import TarReader, index_path
 
 MANIFEST = "manifest.json"
@@ -181,12 +182,13 @@ class Dataset:
     def has_table(self, name: str) -> bool:
         return any(entry.path == _table_path(name) for entry in self.manifest.tables)
 
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def table(self, name: str, columns: Sequence[str] | None = None, *, as_stored: bool = False) -> pa.Table:
         """A table of the dataset, its file compared with the manifest first.
 
         Args:
             name: examples, assets, rows, ...; "provenance" is provenance/provenance.parquet.
             columns: those to read; None for all.
+            as_stored: without the columns, all null, that later versions added.
 
         Raises:
             IntegrityError: where the file is missing, damaged or not listed.
@@ -198,7 +200,15 @@ class Dataset:
             )
         stated = self.manifest.produced_by["table_files"][_table_path(name)]
         check_file(path, size=stated["size"], digest=stated["xxh3"])
-        return pq.read_table(path, columns=None if columns is None else list(columns))
+        schema = pq.read_schema(path)
+        known = TABLES.get(name, schema)
+        wanted = list(known.names if columns is None else columns)
+        absent = set() if as_stored else set(wanted) - set(schema.names)
+        table = pq.read_table(path, columns=None if columns is None else [c for c in wanted if c not in absent])
+        for column in sorted(absent):
+            field = known.field(column)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        return table.select(wanted) if absent else table
 
     def exclusions(self) -> Iterator[bytes]:
         """Yield a line of JSON for each excluded row."""

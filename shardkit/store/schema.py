@@ -84,6 +84,8 @@ TABLES: dict[str, pa.Schema] = {
             ("source", pa.string()),
             ("shard_index", pa.int32()),
             ("parent_id", pa.string()),
+            ("has_email", pa.bool_()),
+            ("has_phone", pa.bool_()),
         ]
     ),
     "assets": pa.schema(
@@ -96,6 +98,7 @@ TABLES: dict[str, pa.Schema] = {
             ("phash", pa.string()),
             ("phash_fine", pa.string()),
             ("class", pa.string()),
+            ("has_gps", pa.bool_()),
         ]
     ),
     "rows": pa.schema(
@@ -117,6 +120,14 @@ TABLES: dict[str, pa.Schema] = {
             ("read", pa.int64()),
             ("kept", pa.int64()),
             ("excluded", pa.int64()),
+        ]
+    ),
+    "missing": pa.schema(
+        [
+            ("input", pa.string()),
+            ("position", pa.string()),
+            ("url", pa.large_string()),
+            ("caption", pa.large_string()),
         ]
     ),
     "edges": pa.schema(

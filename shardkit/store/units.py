@@ -155,6 +155,7 @@ class UnitWriter:
         assets: Sequence[Mapping[str, Any]] = (),
         provenance: Sequence[Mapping[str, Any]] = (),
         parent_id: str | None = None,
+        marks: Mapping[str, bool | None] | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> None:
         """Keep an example: a row of the open shard and of the tables. It counts neither as read nor as kept.
@@ -163,6 +164,7 @@ class UnitWriter:
             assets: a row of tables/assets for each image, as far as it is known; the rest is null.
             provenance: rows of provenance/provenance.parquet.
             parent_id: the example that this one was made from, where its id changed.
+            marks: what was found in its texts: has_email, has_phone; null where nobody looked.
         """
         if self._open is None:
             temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
@@ -187,6 +189,9 @@ class UnitWriter:
                 "source": example.source,
                 "shard_index": len(self._shards),
                 "parent_id": parent_id,
+                "has_email": None,
+                "has_phone": None,
+                **(marks or {}),
             }
         )
         self.append("assets", assets)

@@ -39,7 +39,11 @@ def _digests(dataset: Dataset, whole: set[str]) -> Iterator[str]:
     for entry in dataset.manifest.tables:
         if entry.path not in whole:
             continue
-        lines = dataset.exclusions() if entry.path == EXCLUSIONS else row_lines(dataset.table(Path(entry.path).stem))
+        lines = (
+            dataset.exclusions()
+            if entry.path == EXCLUSIONS
+            else row_lines(dataset.table(Path(entry.path).stem, as_stored=True))
+        )
         digest, rows = xxhash.xxh3_128(), 0
         for line in lines:
             digest.update(line)

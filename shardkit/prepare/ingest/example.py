@@ -14,11 +14,13 @@ from shardkit.media.limits import MediaLimits
 from shardkit.media.load import Media, load
 from shardkit.media.reasons import BadMedia
 from shardkit.prepare.ingest.draft import Draft, ImageRef
-from shardkit.prepare.ingest.layout import clipped
+from shardkit.prepare.ingest.layout import clipped, scaled
 from shardkit.prepare.ingest.metadata import encoded
+from shardkit.prepare.ingest.page_geometry import follow
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import Example, Image, Relation, Segment, example_id
+from shardkit.text.privacy import has_email, has_phone
 
 _SMALL = 256 << 10
 
@@ -51,6 +53,8 @@ class Kept:
     position: str
     assets: tuple[dict[str, Any], ...]
     provenance: tuple[dict[str, Any], ...]
+    marks: dict[str, bool]
+    """has_email and has_phone of its texts."""
     changes: Counter[str]
 
 
@@ -103,6 +107,7 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
         position=draft.position,
         assets=tuple(_asset(one) for one in media),
         provenance=tuple(_provenance(example, number, one, draft, policy) for number, one in enumerate(media)),
+        marks=_marks(example),
         changes=changes,
     )
 
@@ -142,6 +147,16 @@ def _image(media: Media, ref: ImageRef, changes: Counter[str]) -> Image:
     if ref.stated_size is not None and ref.stated_size != (media.height, media.width):
         _judge_size(ref.stated_size, media, changes)
     layout = ref.layout
+    if layout is not None and ref.layout_size is not None:
+        layout = scaled(layout, ref.layout_size, (media.height, media.width))
+    elif layout is not None:
+        layout = follow(
+            layout,
+            page=ref.page_size or (None if media.orientation == 1 else ref.stated_size),
+            upright=(media.height, media.width),
+            orientation=media.orientation,
+            changes=changes,
+        )
     if layout is not None:
         layout = clipped(layout, media.width, media.height, changes)
     return Image(
@@ -197,7 +212,7 @@ def _relations(
     kept = []
     for relation in relations:
         images = tuple(dict.fromkeys(places[k] for k in relation.images if k in places))
-        if images or not relation.images or relation.kind == "interleaved":
+        if images or not relation.images or (relation.kind == "interleaved" and relation.scope != "image"):
             segments = tuple(moved[k] for k in relation.segments if k in moved)
             kept.append(replace(relation, images=images, segments=segments))
     return tuple(kept)
@@ -212,6 +227,11 @@ def _group(draft: Draft, policy: Policy, images: list[Image]) -> str | None:
     return draft.group
 
 
+def _marks(example: Example) -> dict[str, bool]:
+    texts = [segment.text for segment in example.segments if segment.text]
+    return {"has_email": any(map(has_email, texts)), "has_phone": any(map(has_phone, texts))}
+
+
 def _asset(loaded: _Loaded) -> dict[str, Any]:
     media = loaded.media
     return {
@@ -223,6 +243,7 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
         "phash": None,
         "phash_fine": None,
         "class": None,
+        "has_gps": media.has_gps,
     }
 
 

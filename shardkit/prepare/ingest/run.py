@@ -33,6 +33,7 @@ from shardkit.prepare.ingest.planning import check_inputs, chunks, units
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
 from shardkit.prepare.ingest.units import Unit
+from shardkit.prepare.ingest.url_map import map_files
 from shardkit.prepare.ingest.work import Done, Job, Task, work
 from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
@@ -62,11 +63,11 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         ConfigError, SourceError, OutputError: as errors.py has them.
     """
     source = _source(config)
-    listing = list_inputs(config, source.containers, source.labels)
+    listing = list_inputs(config, source.containers, source.labels, source.naming, source.is_list)
     check_inputs(listing, source, config)
     name = config.source or os.path.basename(listing.roots.input_root) or "root"
     recipe = config.recipe(source=name, on_missing_image=config.on_missing_image or source.on_missing_image)
-    url_maps = tuple(os.path.realpath(path) for path in config.url_maps)
+    url_maps = map_files(config.url_maps)
     ingest = _Ingest(
         config=config,
         source=source,
@@ -322,6 +323,7 @@ class _Ingest:
                         position=result.position,
                         assets=result.assets,
                         provenance=result.provenance,
+                        marks=result.marks,
                     )
                 else:
                     writer.exclude(result)

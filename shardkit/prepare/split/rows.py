@@ -29,7 +29,9 @@ from shardkit.prepare.split.ties import KINDS, Tied, tie_bits, tie_slice
 from shardkit.sequence.plan.order import mix64_array
 from shardkit.store.dataset import Dataset
 
-_COLUMNS = ("example_id", "shard_index", "row", "input", "position", "group", "parent_id")
+_COLUMNS = (
+    "example_id", "shard_index", "row", "input", "position", "group", "parent_id", "has_email", "has_phone",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

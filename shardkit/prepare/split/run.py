@@ -126,7 +126,8 @@ class _Plan:
                 yield index, f"{split}-{index:05d}", split, order[piece]
 
     def _job(self, output: Output, index: int, name: str, split: str, rows: Indices) -> Job:
-        table = self.rows.examples.select(["input", "position", "parent_id", "shard_index", "row"]).take(pa.array(rows))
+        columns = ["input", "position", "parent_id", "has_email", "has_phone", "shard_index", "row"]
+        table = self.rows.examples.select(columns).take(pa.array(rows))
         codes = self.rows.declared[rows]
         declared = pa.array(self.rows.names, pa.string()).take(pa.array(codes, mask=codes < 0))
         return Job(

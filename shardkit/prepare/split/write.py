@@ -27,7 +27,7 @@ class Job:
     rows: npt.NDArray[np.int32]
     """[n] each: where the rows lie in the input, in the order of writing."""
     examples: pa.Table
-    """[n] their input, position, parent_id, and declared: the key that takes the place of their group, or null."""
+    """[n] their input, position, parent_id, marks, and declared: the key that takes the place of their group, or null."""
 
 
 def write_unit(job: Job) -> Receipt:
@@ -39,7 +39,13 @@ def write_unit(job: Job) -> Receipt:
             example = readers.open(shard).example(row)
             if facts["declared"] is not None:
                 example = replace(example, group=facts["declared"])
-            unit.add(example, input=facts["input"], position=facts["position"], parent_id=facts["parent_id"])
+            unit.add(
+                example,
+                input=facts["input"],
+                position=facts["position"],
+                parent_id=facts["parent_id"],
+                marks={name: facts[name] for name in ("has_email", "has_phone")},
+            )
         return unit.finish()
 
 
