@@ -135,8 +135,8 @@ def _fields(root: Element, page: Element, changes: Counter[str]) -> dict[str, An
     number = page.get("PHYSICAL_IMG_NR")
     fields = {
         "document_id": _said(description, "documentIdentifier"),
-        "page_number": int(number) if number.isascii() and number.isdigit() and len(number) < 10 else number,
-        "printed_page_number": page.get("PRINTED_IMG_NR"),
+        "page": int(number) if number.isascii() and number.isdigit() and len(number) < 10 else number,
+        "printed_page": page.get("PRINTED_IMG_NR"),
         "annotator": tool,
         "confidence": share(page.get("PC"), changes),
     }

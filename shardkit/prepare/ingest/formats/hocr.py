@@ -170,8 +170,8 @@ def _fields(root: Element, page: Element, stated: dict[str, str]) -> dict[str, A
     fields = {
         "document_id": said.get("dc.identifier", ""),
         # hOCR counts pages from 0.
-        "page_number": int(number) + 1 if number.isascii() and number.isdigit() and len(number) < 10 else "",
-        "printed_page_number": stated.get("lpageno", "").strip("\"'"),
+        "page": int(number) + 1 if number.isascii() and number.isdigit() and len(number) < 10 else "",
+        "printed_page": stated.get("lpageno", "").strip("\"'"),
         "annotator": f"{system}@{version.strip()}" if version.strip() else system,
         "language": page.get("lang") or root.get("lang"),
     }

@@ -1,0 +1,137 @@
+"""Layout files that name their image: which files belong together where names alone do not say it.
+
+An image that a layout file names comes before one that shares its stem. It is looked for as named, then by its base
+name, in the folder of the layout file, then in the folder above it. A layout file without a reference that leads to an
+image, and without an image of its stem beside it, takes the one of its stem in the folder above it, or in the one
+folder beside its own that has it (ALTO/, page/ beside the images).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.roots import read_bounded
+from shardkit.prepare.ingest.units import InputFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What a layout file says before it is parsed."""
+
+    images: tuple[str, ...] = ()
+    """What it calls its images."""
+    is_other: bool = False
+    """It is a file of another kind that ends alike."""
+
+
+_MOST = 64 << 20
+"""Bytes of a layout file that is looked into."""
+Peek = Callable[[bytes], Head]
+
+Known = tuple[str, str, InputFile]
+"""(stem, what the file is to it, the file)"""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Stem:
+    labels: list[InputFile] = field(default_factory=list)
+    images: list[InputFile] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    """What its layout files call their images."""
+    only_other: bool = True
+    """All its labels are files of another kind."""
+
+
+def by_reference(known: Sequence[Known], peeks: Mapping[str, Peek]) -> list[tuple[str, InputFile]]:
+    """(stem, file): every label under one stem, an image under each stem that it belongs to.
+
+    Args:
+        known: all files of a run.
+        peeks: suffix -> how to look into such a layout file.
+    """
+    if not any(role in peeks for _, role, _ in known):
+        return [(stem, file) for stem, _, file in known]
+    stems: dict[str, _Stem] = {}
+    for stem, role, file in known:
+        entry = stems.setdefault(stem, _Stem())
+        if role == "image":
+            entry.images.append(file)
+            continue
+        head = _head(file, peeks[role]) if role in peeks else Head()
+        entry.named += head.images
+        entry.only_other &= head.is_other
+        entry.labels.append(file)
+    return list(_arranged(stems, _Images(stems)))
+
+
+def _arranged(stems: dict[str, _Stem], images: _Images) -> Iterator[tuple[str, InputFile]]:
+    claimed: set[str] = set()
+    for stem, entry in stems.items():
+        if not entry.labels or (entry.only_other and not entry.images):
+            continue
+        owned = images.of(stem, entry)
+        owner = images.stem_of(owned[0]) if len(owned) == 1 else stem
+        # One page described in several folders is one record; a layout of another name is one of its own.
+        target = owner if posixpath.basename(owner) == posixpath.basename(stem) else stem
+        claimed.update(image.name for image in owned)
+        yield from ((target, file) for file in entry.labels)
+        yield from ((target, image) for image in owned)
+    for stem, entry in stems.items():
+        left = [image for image in entry.images if image.name not in claimed]
+        yield from ((image.name if entry.labels else stem, image) for image in left)
+
+
+def _head(file: InputFile, peek: Peek) -> Head:
+    try:
+        return peek(read_bounded(file.path, _MOST, file.name))
+    except Bad:
+        return Head()  # met again, and named, where the record is read
+
+
+class _Images:
+    """The images of a run, by name, by stem and by base name."""
+
+    def __init__(self, stems: dict[str, _Stem]) -> None:
+        self._by_name: dict[str, InputFile] = {}
+        self._stems: dict[str, str] = {}
+        self._by_stem: dict[str, list[InputFile]] = {}
+        self._beside: dict[tuple[str, str], list[InputFile]] = {}
+        for stem, entry in stems.items():
+            folder, base = posixpath.split(stem)
+            for image in entry.images:
+                self._by_name[image.name] = image
+                self._stems[image.name] = stem
+                self._by_stem.setdefault(stem, []).append(image)
+                self._beside.setdefault((posixpath.dirname(folder), base), []).append(image)
+
+    def stem_of(self, image: InputFile) -> str:
+        return self._stems[image.name]
+
+    def of(self, stem: str, entry: _Stem) -> list[InputFile]:
+        """The images of a stem that has labels."""
+        folder = posixpath.dirname(entry.labels[0].name)
+        named = [image for name in entry.named if (image := self._named(name, folder)) is not None]
+        if named:
+            return list({image.name: image for image in named}.values())
+        if entry.images or not entry.named and entry.only_other:
+            return entry.images
+        return self._near(stem)
+
+    def _named(self, name: str, folder: str) -> InputFile | None:
+        path = name.replace("\\", "/")
+        for below in dict.fromkeys((folder, posixpath.dirname(folder))):
+            for shown in (path, posixpath.basename(path)):
+                found = self._by_name.get(posixpath.normpath(posixpath.join(below, shown)))
+                if found is not None:
+                    return found
+        return None
+
+    def _near(self, stem: str) -> list[InputFile]:
+        folder, base = posixpath.split(stem)
+        if not folder:
+            return []
+        above = posixpath.dirname(folder)
+        return self._by_stem.get(posixpath.join(above, base)) or self._beside.get((above, base), [])
