@@ -5,12 +5,22 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from shardkit.prepare.ingest.draft import ImageRef
 from shardkit.prepare.ingest.reasons import Bad, plain
-from shardkit.prepare.ingest.roots import FileRead, Roots, file_read, is_address, locate, missing, read_bounded
-from shardkit.prepare.ingest.url_map import load_maps
+from shardkit.prepare.ingest.roots import (
+    FileRead,
+    Roots,
+    file_read,
+    is_address,
+    locate,
+    locate_address,
+    missing,
+    open_input,
+    read_bounded,
+)
+from shardkit.prepare.ingest.url_map import Place, load_maps
 
 
 class Reader:
@@ -24,7 +34,7 @@ class Reader:
         self.files: dict[str, FileRead] = {}
         self._roots = roots
         self._max_bytes = max_bytes
-        self._urls: Mapping[str, tuple[str, str]] = load_maps(url_maps) if url_maps else {}
+        self._urls: Mapping[str, Place] = load_maps(url_maps) if url_maps else {}
 
     def image(self, ref: ImageRef, folder: str) -> bytes:
         """The bytes of an image.
@@ -41,19 +51,61 @@ class Reader:
             return data_uri(ref.path)
         text, roots = ref.path, self._roots.of_input(folder)
         if ref.path in self._urls:
-            map_folder, text = self._urls[ref.path]
-            roots = (*self._roots.images, map_folder)
+            place = self._urls[ref.path]
+            if place.offset >= 0:
+                return self._member(place)
+            text, roots = place.file, (*self._roots.images, place.folder)
         elif is_address(ref.path):
-            if ref.path.lower().startswith("file:"):
-                raise Bad("path_outside", f"{plain(ref.path)} is an address of a file; give a path inside a root")
-            raise Bad("asset_missing", f"no --url-map has a file for {plain(ref.path)}")
+            return self._of_address(ref.path, folder)
         try:
-            path = locate(text, roots)
+            path = _located(text, roots, shorten=ref.shorten)
         except Bad:
             if not os.path.isabs(text):
                 self._note(missing(text, folder))
             raise
         return self._read(path, text)
+
+    def _of_address(self, address: str, folder: str) -> bytes:
+        if address.lower().startswith("file:"):
+            raise Bad("path_outside", f"{plain(address)} is an address of a file; give a path inside a root")
+        path = locate_address(address, (*self._roots.of_input(folder), *self._roots.maps))
+        if path is None:
+            self._note(missing(address, folder))
+            raise Bad("asset_missing", f"no --url-map has a file for {plain(address)}")
+        return self._read(path, address)
+
+    def _member(self, place: Place) -> bytes:
+        """The bytes of a member of a tar of pictures; the tar itself is compared as an input."""
+        if place.size > self._max_bytes:
+            raise Bad("too_many_bytes", f"a member of {place.file} has {place.size} bytes, the limit is {self._max_bytes}")
+        with open_input(os.path.join(place.folder, place.file), place.file) as handle:
+            handle.seek(place.offset)
+            data = handle.read(place.size)
+        if len(data) < place.size:
+            raise Bad("asset_io", f"{place.file} became shorter while it was read")
+        return data
+
+    def first_of(self, texts: Sequence[str], folder: str) -> str:
+        """The first of several paths and addresses under which an image lies; the first of all where none does.
+
+        Args:
+            folder: of the input, relative to the input root.
+        """
+        for text in texts:
+            if text in self._urls:
+                return text
+            if is_address(text):
+                if locate_address(text, (*self._roots.of_input(folder), *self._roots.maps)) is not None:
+                    return text
+                continue
+            try:
+                locate(text, self._roots.of_input(folder))
+            except Bad as bad:
+                if bad.reason != "path_outside" and not os.path.isabs(text):
+                    self._note(missing(text, folder))
+                continue
+            return text
+        return texts[0]
 
     def below_root(self, name: str) -> bytes:
         """The bytes of an input file by its name relative to the input root."""
@@ -82,6 +134,23 @@ class Reader:
 
     def _note(self, file: FileRead) -> None:
         self.files.setdefault(file.name, file)
+
+
+def _located(text: str, roots: tuple[str, ...], *, shorten: bool) -> str:
+    """`locate`, of `text` or else of the longest of its ends that names a file."""
+    try:
+        return locate(text, roots)
+    except Bad as bad:
+        parts = text.replace("\\", "/").split("/")
+        if not shorten or bad.reason not in ("asset_missing", "path_outside"):
+            raise
+        for first in range(1, len(parts)):
+            try:
+                return locate("/".join(parts[first:]), roots)
+            except Bad as shorter:
+                if shorter.reason not in ("asset_missing", "path_outside"):
+                    raise
+        raise
 
 
 def data_uri(text: str) -> bytes:

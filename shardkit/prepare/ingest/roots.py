@@ -7,6 +7,7 @@ judged by where they end. Nothing outside is opened, no device or pipe is opened
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -105,6 +106,34 @@ def locate(text: str, roots: tuple[str, ...]) -> str:
     raise Bad("asset_missing", f"there is no file {plain(text)}")
 
 
+def locate_address(address: str, roots: tuple[str, ...]) -> str | None:
+    """The resolved path of the file that is named by a digest of `address`, below one of `roots`.
+
+    Stores of fetched pictures name a file by the sha256, sha1 or md5 of its address, with or without an extension and a
+    folder of the first two digits.
+    """
+    names = digest_names(address)
+    for root in roots:
+        for name in names:
+            if os.path.lexists(os.path.join(root, name)):
+                try:
+                    return locate(name, (root,))
+                except Bad:
+                    continue
+    return None
+
+
+def digest_names(address: str) -> tuple[str, ...]:
+    """The names that a file of `address` may have."""
+    data = address.encode("utf-8", "surrogatepass")
+    digests = (hashlib.sha256(data), hashlib.sha1(data, usedforsecurity=False), hashlib.md5(data, usedforsecurity=False))
+    extension = os.path.splitext(address.split("?", 1)[0].split("#", 1)[0])[1]
+    known = (extension,) if extension.isascii() and extension[1:].isalnum() and len(extension) < 6 else ()
+    extensions = dict.fromkeys((*known, ".jpg", ".jpeg", ".png", ".webp", ".gif", ""))
+    stems = [digest.hexdigest() for digest in digests]
+    return tuple(f"{folder}{stem}{end}" for stem in stems for folder in ("", f"{stem[:2]}/") for end in extensions)
+
+
 def read_bounded(path: str, max_bytes: int, shown: str) -> bytes:
     """All bytes of the resolved `path`, which must be a regular file of at most `max_bytes`.
 
@@ -172,8 +201,11 @@ def missing(text: str, folder: str) -> FileRead:
 def still_missing(note: FileRead, roots: Roots) -> bool:
     """Whether what `missing` noted leads to no file now either."""
     folder, _, text = note.name.removeprefix(_MISSING).partition("//")
+    places = (*roots.of_input(folder), *roots.maps)
+    if is_address(text):
+        return locate_address(text, places) is None
     try:
-        locate(text, (*roots.of_input(folder), *roots.maps))
+        locate(text, places)
     except Bad:
         return True
     return False

@@ -126,7 +126,7 @@ def test_an_address_leads_to_a_file_of_the_map_and_never_anywhere_else(tmp_path)
             reader.image(ImageRef(path=url), "")
         assert bad.value.reason == reason
     noted = [(f.name, f.size) for f in reader.files.values()]
-    assert noted == [("@map0/1.png", len(picture())), ("@missing///../secret.png", -1)]
+    assert noted == [("@map0/1.png", len(picture())), ("@missing///https://x/2", -1), ("@missing///../secret.png", -1)]
 
 
 def test_a_broken_line_of_a_map_is_named(tmp_path):
