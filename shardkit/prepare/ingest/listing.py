@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +110,21 @@ def list_inputs(
         naming=naming if joined else PLAIN,
         ignored=ignored,
     )
+
+
+def files_below(paths: Iterable[Path]) -> Iterator[InputFile]:
+    """The files that PATHs name or hold, in the order of their names, whatever their kind.
+
+    Raises:
+        SourceError: where a PATH is missing.
+    """
+    places = sorted({_existing(path) for path in paths})
+    root = _common(places)
+    for place in places:
+        if os.path.isdir(place):
+            yield from _walk(place, root)
+        else:
+            yield _input(place, root)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
