@@ -12,7 +12,8 @@ A new source format is one file with `drafts` and one line in `formats.SOURCES`.
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.formats import SOURCES
+from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.reasons import REASONS
 from shardkit.prepare.ingest.run import IngestResult, run
 
-__all__ = ["REASONS", "SOURCES", "IngestConfig", "IngestResult", "run"]
+__all__ = ["AUTO", "REASONS", "SOURCES", "IngestConfig", "IngestResult", "resolved", "run"]

@@ -1,0 +1,295 @@
+"""auto: which format an input is of, by what it shows.
+
+Each format has a rule over a sample. They are tried tier by tier in the order of TIERS; the first tier in which a rule
+holds decides. Of a family (dialects of layouts, kinds of captions) the one dialect that shows is taken, and the format
+that reads them all where several do. Where formats of two families hold, the input is refused, and both are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from shardkit.errors import SourceError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.tars import suffix
+from shardkit.prepare.ingest.formats import docbank, html, markdown, mmocr, paddleocr, quads
+from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
+from shardkit.prepare.ingest.formats.paddleocr import names_image
+from shardkit.prepare.ingest.sample import Sample, take
+
+AUTO = "auto"
+Rule = Callable[[Sample], bool]
+
+_ROOT = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?(alto|PcGts|record|document)[\s>/]")
+_OCR_PAGE = re.compile(rb"class\s*=\s*[\"'][^\"']*\bocr_page\b")
+_CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
+_CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
+_LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order)\"\s*:")
+_PICTURE_KEY = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"\s*:", re.IGNORECASE)
+_ADDRESSES = ("url", "image_url", "img_url")
+_BESIDE = frozenset("similarity nsfw punsafe width height key status sample_id license top_caption hash".split())
+"""Columns that stand beside addresses of pictures, and not beside addresses of pages."""
+_ASIDE = frozenset("readme license licence source notice changelog contributing".split())
+"""Stems of files that describe a set."""
+
+
+def resolved(config: IngestConfig) -> IngestConfig:
+    """`config` with the format that `auto` finds; any other format stays.
+
+    Raises:
+        SourceError: where no format is found, or more than one.
+    """
+    return replace(config, format=detected(take(config), config)) if config.format == AUTO else config
+
+
+def detected(sample: Sample, config: IngestConfig) -> str:
+    """The format of a sample.
+
+    Raises:
+        SourceError: where no rule holds, or rules of two families.
+    """
+    where = ", ".join(sorted(map(str, config.paths)))
+    for tier in TIERS:
+        found = [name for name in tier if RULES[name](sample)]
+        if not found:
+            continue
+        families = {FAMILIES.get(name, name) for name in found}
+        if len(families) > 1:
+            raise SourceError(
+                f"the input may be of the formats {' and '.join(_leading(found))}",
+                where=where,
+                hint=f"name the one that is meant: shardkit ingest {_leading(found)[0]} ...",
+            )
+        family = families.pop()
+        special = [name for name in found if name != family]
+        return special[0] if len(special) == 1 else family
+    if sample.errors:
+        raise sample.errors[0]
+    raise SourceError(
+        "no known format shows in the input",
+        where=where,
+        hint="name the format; `shardkit ingest --help` has the list",
+    )
+
+
+def _leading(found: Iterable[str]) -> list[str]:
+    """One name a family, in the order of `found`."""
+    names: dict[str, str] = {}
+    for name in found:
+        names.setdefault(FAMILIES.get(name, name), name)
+    return list(names.values())
+
+
+# --------------------------------------------------------------------------- rows
+def _any_row(sample: Sample, holds: Callable[[dict[str, Any]], bool]) -> bool:
+    return any(map(holds, sample.rows))
+
+
+def _obelics(sample: Sample) -> bool:
+    return _any_row(sample, lambda row: isinstance(row.get("texts"), list) and isinstance(row.get("images"), list))
+
+
+def _mmc4(sample: Sample) -> bool:
+    return _any_row(sample, lambda row: isinstance(row.get("text_list"), list))
+
+
+def _chat(sample: Sample) -> bool:
+    return _any_row(
+        sample,
+        lambda row: (
+            any(isinstance(row.get(name), list) for name in ("conversations", "messages"))
+            or isinstance(row.get("chosen"), list) and isinstance(row.get("rejected"), list)
+        ),
+    )
+
+
+def _rows(sample: Sample) -> bool:
+    return _any_row(
+        sample,
+        lambda row: (
+            isinstance(row.get("text"), str)
+            and (row.get("images") is not None or row.get("ocr_labels") is not None)
+        ),
+    )
+
+
+def _text(sample: Sample) -> bool:
+    if sample.rows:
+        return _any_row(sample, lambda row: isinstance(row.get("text"), str)) and not _caption_rows(sample)
+    return bool(_described(sample, (".txt",))) and not sample.images
+
+
+# --------------------------------------------------------------------------- captions
+def _caption(sample: Sample) -> bool:
+    return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample)
+
+
+def _webdataset(sample: Sample) -> bool:
+    kinds = {suffix(name) for name in sample.members}
+    return names_any_image(sample.members) and not kinds.isdisjoint(("txt", "json", "caption", "text"))
+
+
+def names_any_image(names: Iterable[str]) -> bool:
+    """Whether a picture is among the names."""
+    return any(map(names_image, names))
+
+
+def _caption_rows(sample: Sample) -> bool:
+    if not sample.rows:
+        return False
+    if sample.tables & {"csv", "tsv"}:
+        return not _quads(sample)
+    return _any_row(sample, _is_caption)
+
+
+def _is_caption(row: dict[str, Any]) -> bool:
+    """A column of pictures and one of texts; an address alone must look like that of a picture."""
+    folded = {str(key).casefold(): value for key, value in row.items()}
+    if not any(isinstance(folded.get(name), str | list) for name in CAPTION_HEADERS):
+        return False
+    for name in IMAGE_HEADERS:
+        value = folded.get(name)
+        if isinstance(value, bytes) or (isinstance(value, dict) and "bytes" in value):
+            return True
+        if isinstance(value, str) and names_image(value.split("?", 1)[0]):
+            return True
+        if isinstance(value, str) and name in _ADDRESSES and not _BESIDE.isdisjoint(folded):
+            return True
+    return False
+
+
+def _caption_files(sample: Sample) -> bool:
+    if sample.labelled(".caption"):
+        return True
+    if any(_CAPTION_KEY.search(head) for _, head in sample.labelled(".json")):
+        return True
+    # A text beside a picture does not say what it is to the picture, unless something else is written there as well.
+    texts = any(suffix(image) not in ("tif", "tiff") for image, _ in sample.labelled(".txt"))
+    return texts and not sample.with_suffix(".gt.txt") and not any(RULES[name](sample) for name in DIALECTS)
+
+
+# --------------------------------------------------------------------------- pages and lines
+def _ocr(sample: Sample) -> bool:
+    if sample.with_suffix(".gt.txt") and sample.images:
+        return True
+    if sample.labelled(".txt"):
+        return True  # a caption as well, unless the picture or the text tells
+    if any(_LABEL_KEY.search(head) and not _CAPTION_KEY.search(head) for _, head in sample.labelled(".json")):
+        return True
+    return any(_PICTURE_KEY.search(head) for head in sample.heads_of(".json"))
+
+
+def _root(sample: Sample, *roots: bytes) -> bool:
+    found = (_ROOT.search(head) for head in sample.heads_of(".xml"))
+    return any(match is not None and match[1] in roots for match in found)
+
+
+def _hocr(sample: Sample) -> bool:
+    return any(_OCR_PAGE.search(head) for head in sample.heads_of(".hocr", ".html", ".htm", ".xhtml", ".xml"))
+
+
+def _texts(sample: Sample, *suffixes: str) -> list[str]:
+    return [head.decode("utf-8", "replace").removeprefix("\ufeff") for head in sample.heads_of(*suffixes)]
+
+
+def _docbank(sample: Sample) -> bool:
+    return any(map(docbank.is_page, _texts(sample, ".txt")))
+
+
+def _quads(sample: Sample) -> bool:
+    return any(map(quads.are_quads, _texts(sample, ".txt", ".csv")))
+
+
+def _sroie(sample: Sample) -> bool:
+    keys = (b'"company"', b'"total"')
+    return _quads(sample) and any(all(key in head for key in keys) for head in sample.heads_of(".json", ".txt"))
+
+
+def _icdar(sample: Sample) -> bool:
+    return _quads(sample) and not _sroie(sample)
+
+
+def _iit_cdip(sample: Sample) -> bool:
+    records = any(_CDIP.search(head) for head in sample.heads_of(".xml"))
+    return records or any("pgNbr=" in text for text in _texts(sample, ".txt"))
+
+
+def _funsd(sample: Sample) -> bool:
+    heads = sample.heads_of(".json")
+    return any(re.search(rb"\"form\"\s*:\s*\[", head) and b'"words"' in head for head in heads)
+
+
+def _paddleocr(sample: Sample) -> bool:
+    firsts = (next((line for line in text.splitlines() if line.strip()), "") for text in _texts(sample, ".txt"))
+    return any(map(paddleocr.is_line, firsts))
+
+
+def _mmocr(sample: Sample) -> bool:
+    documents = any(
+        b'"data_list"' in head or (b'"imgs"' in head and b'"anns"' in head) for head in sample.heads_of(".json")
+    )
+    lists = any(text.lstrip().startswith("{") and '"file' in text[:200] for text in _texts(sample, ".txt"))
+    return documents or lists or _any_row(sample, lambda row: mmocr.is_entry(row) and "file_name" not in row)
+
+
+def _synthtext(sample: Sample) -> bool:
+    return bool(sample.with_suffix(".mat"))
+
+
+# --------------------------------------------------------------------------- pages of the web
+def _described(sample: Sample, suffixes: tuple[str, ...]) -> list[str]:
+    """Files of these suffixes; those that only describe a set count where nothing else is there."""
+    names = sample.with_suffix(*suffixes)
+    told = [name for name in names if name.rpartition("/")[2].split(".")[0].lower() not in _ASIDE]
+    return told or (names if len(names) == len(sample.names) else [])
+
+
+def _markdown(sample: Sample) -> bool:
+    return not sample.rows and bool(_described(sample, markdown.LABELS))
+
+
+def _html(sample: Sample) -> bool:
+    return not sample.rows and bool(_described(sample, html.LABELS)) and not _hocr(sample)
+
+
+RULES: dict[str, Rule] = {
+    "obelics": _obelics,
+    "mmc4": _mmc4,
+    "chat": _chat,
+    "rows": _rows,
+    "alto": lambda sample: _root(sample, b"alto"),
+    "page": lambda sample: _root(sample, b"PcGts"),
+    "hocr": _hocr,
+    "docbank": _docbank,
+    "funsd": _funsd,
+    "icdar": _icdar,
+    "sroie": _sroie,
+    "iit-cdip": _iit_cdip,
+    "paddleocr": _paddleocr,
+    "mmocr": _mmocr,
+    "synthtext": _synthtext,
+    "ocr": _ocr,
+    "webdataset": _webdataset,
+    "caption": _caption,
+    "markdown": _markdown,
+    "html": _html,
+    "text": _text,
+}
+"""Format -> whether a sample shows it."""
+
+DIALECTS = (
+    "alto", "page", "hocr", "docbank", "funsd", "icdar", "sroie", "iit-cdip", "paddleocr", "mmocr", "synthtext",
+)  # fmt: skip
+"""Formats of pages and lines that one layout marks; `ocr` reads them all."""
+FAMILIES = {**dict.fromkeys(DIALECTS, "ocr"), "webdataset": "caption"}
+"""Format -> the one that reads it among others."""
+
+TIERS = (
+    ("obelics", "mmc4", "chat", "rows"),
+    (*DIALECTS, "ocr", "webdataset", "caption"),
+    ("markdown", "html", "text"),
+)
+"""Rows that only one format has; pictures with what is said or written on them; texts."""
