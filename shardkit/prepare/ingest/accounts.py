@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -42,8 +42,10 @@ def judge(tally: Tally, config: IngestConfig, source: str, first_excluded: Exclu
         )
 
 
-def inputs_table(accounts: Accounts, digests: Mapping[str, FileRead], maps: Iterable[FileRead]) -> pa.Table:
-    """Rows of tables/inputs for the inputs that hold records, and for address maps.
+def inputs_table(
+    accounts: Accounts, digests: Mapping[str, FileRead], *, maps: Iterable[FileRead], beside: Collection[str]
+) -> pa.Table:
+    """Rows of tables/inputs for the inputs that hold records, the tables beside archives, and address maps.
 
     Raises:
         SourceError: where an input's accounts do not balance.
@@ -55,7 +57,10 @@ def inputs_table(accounts: Accounts, digests: Mapping[str, FileRead], maps: Iter
                 where=name,
                 hint="this is a fault of shardkit; please report it with the command line",
             )
-    rows = [input_row(file, accounts.get(name, [0, 0, 0])) for name, file in sorted(digests.items())]
+    rows = [
+        input_row(file, None if name in beside else accounts.get(name, [0, 0, 0]))
+        for name, file in sorted(digests.items())
+    ]
     rows += [input_row(file, None) for file in maps]
     return pa.Table.from_pylist(rows, schema=TABLES["inputs"])
 

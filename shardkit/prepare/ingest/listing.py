@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
+from shardkit.prepare.ingest.containers.side_table import tables_beside
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
@@ -28,8 +29,10 @@ _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
 """Containers that a file's first bytes tell, whatever its name."""
 _SNIFFED = 1 << 16
 """Bytes that are looked into."""
+_TABLES = frozenset({"table", "parquet"})
 _ORDER = ("tar", "table", "parquet", "jsonl", "mat", *_LISTS)
-"""Of the containers in one folder, the first kind that the format takes is read; the others stand beside it."""
+"""Of the containers in one folder, the first kind that the format takes is read, tables of both kinds together; the others
+stand beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +50,7 @@ class Listing:
     @property
     def names(self) -> list[str]:
         """What a rerun must be given again."""
-        return sorted(file.name for _, file in self.inputs)
+        return sorted({one.name for _, file in self.inputs for one in (file, *file.beside)})
 
 
 def list_inputs(
@@ -76,7 +79,7 @@ def list_inputs(
     )
     found: dict[str, tuple[str, InputFile]] = {}
     pairs: dict[str, InputFile] = {}
-    ignored = 0
+    ignored: set[str] = set()
     joined = naming.whole
     look = _Look(containers=containers, labels=labels, naming=naming, is_list=is_list)
     alone = {stem for place in places if (stem := _image_stem(place, labels)) is not None}
@@ -91,10 +94,10 @@ def list_inputs(
         for file in below:
             if kind == "files" and part(file.name, labels, naming if joined else PLAIN) is not None:
                 pairs[file.name] = file
-            elif kind is not None and kinds[file.name] == kind:
-                found[file.name] = (kind, _inside(file, place) if is_folder else file)
+            elif (own := kinds[file.name]) is not None and (own == kind or {own, kind} <= _TABLES):
+                found[file.name] = (own, _inside(file, place) if is_folder else file)
             else:
-                ignored += 1
+                ignored.add(file.name)
     if pairs:
         found["."] = ("files", InputFile(name=".", path=root, size=sum(max(0, file.size) for file in pairs.values())))
     if not found:
@@ -103,12 +106,13 @@ def list_inputs(
             where=", ".join(sorted(map(str, config.paths))),
             hint="see `shardkit ingest --help` for the kinds of input of each format",
         )
+    inputs = [(kind, _with_tables(file) if kind == "tar" else file) for _, (kind, file) in sorted(found.items())]
     return Listing(
         roots=roots,
-        inputs=tuple(entry for _, entry in sorted(found.items())),
+        inputs=tuple(inputs),
         files=tuple(file for _, file in sorted(pairs.items())),
         naming=naming if joined else PLAIN,
-        ignored=ignored,
+        ignored=len(ignored - {table.name for _, file in inputs for table in file.beside}),
     )
 
 
@@ -166,6 +170,10 @@ class _Look:
         elif kind is None and not _TOLD_BY_CONTENT.isdisjoint(self.containers):
             kind = _by_content(file, self.containers, config)
         return kind, {file.name: kind}
+
+
+def _with_tables(file: InputFile) -> InputFile:
+    return replace(file, beside=tables_beside(file))
 
 
 def _image_stem(place: str, labels: tuple[str, ...]) -> str | None:
@@ -272,12 +280,10 @@ def _inside(file: InputFile, place: str) -> InputFile:
         raise SourceError(
             "a link leads out of the input folder", where=file.name, hint="name the file that it leads to as an input"
         )
-    return InputFile(name=file.name, path=path, size=file.size)
+    return replace(file, path=path)
 
 
-def _has_pairs(
-    files: list[InputFile], labels: tuple[str, ...], naming: Naming = PLAIN, *, alone: bool = False
-) -> bool:
+def _has_pairs(files: list[InputFile], labels: tuple[str, ...], naming: Naming = PLAIN, *, alone: bool = False) -> bool:
     """Whether an image and a label share a stem; with `alone` an image or label without partner will do."""
     roles: dict[str, set[str]] = {}
     for file in files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ class Record:
     """Folder of the input, relative to the input root: where its relative paths begin."""
     changes: Counter[str] = field(default_factory=Counter)
     """What was altered to read it, by name."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Its row in a table beside the archive, where there is one."""
 
 
 def exclusion(input_name: str, position: str, reason: str, detail: str) -> Exclusion:

@@ -17,6 +17,8 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+import pyarrow as pa
+
 from shardkit.digest import fingerprint
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
@@ -27,6 +29,7 @@ from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, Ingest
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.example import Kept
 from shardkit.prepare.ingest.formats import SOURCES, Source
+from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.group import group_key
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.planning import check_inputs, chunks, units
@@ -62,6 +65,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
     Raises:
         ConfigError, SourceError, OutputError: as errors.py has them.
     """
+    config = resolved(config)
     source = _source(config)
     listing = list_inputs(config, source.containers, source.labels, source.naming, source.is_list)
     check_inputs(listing, source, config)
@@ -95,7 +99,9 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
 
 def _source(config: IngestConfig) -> Source:
     if config.format not in SOURCES:
-        raise ConfigError(f"there is no source format {config.format!r}", hint=f"use one of: {', '.join(SOURCES)}")
+        raise ConfigError(
+            f"there is no source format {config.format!r}", hint=f"use one of: {', '.join([AUTO, *SOURCES])}"
+        )
     source = SOURCES[config.format]
     check_fields(config, source.fields)
     if config.group_by is not None:
@@ -181,10 +187,11 @@ class _Ingest:
 
     def _tasks_of(self, unit: Unit, opener: Opener) -> Iterator[Task]:
         for piece in unit.slices:
-            name = piece.file.name
-            if piece.container != "files" and name not in self.asked | self.digests.keys():
-                self.asked.add(name)
-                yield Task(unit=unit.index, digest=piece.file)
+            if piece.container != "files":
+                for file in (piece.file, *piece.file.beside):
+                    if file.name not in self.asked | self.digests.keys():
+                        self.asked.add(file.name)
+                        yield Task(unit=unit.index, digest=file)
             for chunk in chunks(piece, self.source, self.config, opener):
                 yield Task(unit=unit.index, container=piece.container, chunk=chunk)
 
@@ -203,8 +210,7 @@ class _Ingest:
             and same_maps
             and same_files(fresh, self.listing.roots)
         ):
-            containers = {piece.file.name for piece in unit.slices}
-            self.digests.update({file.name: file for file in files if file.name in containers})
+            self.digests.update({file.name: file for file in files if file.name in unit.inputs})
             self.read += receipt.tally["read"]
             self.excluded += receipt.tally["excluded"]
             return True
@@ -285,7 +291,7 @@ class _Ingest:
         dataset = output.commit(
             Sealed(
                 tally=tally,
-                tables={"inputs": [inputs_table(self._accounts(receipts), self.digests, self.maps)]},
+                tables={"inputs": [self._inputs_table(receipts)]},
                 report={"inputs": self.input_names, "ignored_files": self.listing.ignored},
                 format_versions={"ingest": INGEST_VERSION, "decoder": DECODER},
             )
@@ -302,6 +308,10 @@ class _Ingest:
             num_bytes=totals["bytes"],
         )
 
+    def _inputs_table(self, receipts: list[Receipt]) -> pa.Table:
+        beside = {table.name for _, file in self.listing.inputs for table in file.beside}
+        return inputs_table(self._accounts(receipts), self.digests, maps=self.maps, beside=beside)
+
     def _accounts(self, receipts: list[Receipt]) -> Accounts:
         """The accounts of all units together."""
         accounts: Accounts = {}
@@ -313,7 +323,7 @@ class _Ingest:
     def _write_unit(self, unit: Unit, results: Iterator[Done], writer: UnitWriter) -> None:
         accounts: Accounts = {}
         files: dict[str, FileRead] = {}
-        containers = {piece.file.name: piece.file for piece in unit.slices if piece.container != "files"}
+        containers = unit.inputs
         for done in results:
             for result in self._take(done, writer.tally, accounts):
                 if isinstance(result, Kept):

@@ -22,6 +22,8 @@ class InputFile:
     """Resolved; never recorded."""
     size: int
     """In bytes."""
+    beside: tuple[InputFile, ...] = ()
+    """Tables that say more of the records of an archive."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +57,12 @@ class Unit:
     def size(self) -> int:
         """In bytes of its inputs."""
         return sum(piece.size for piece in self.slices)
+
+    @property
+    def inputs(self) -> dict[str, InputFile]:
+        """The files that hold records or stand beside them, by name; not those of folders of pairs."""
+        whole = [piece.file for piece in self.slices if piece.container != "files"]
+        return {file.name: file for one in whole for file in (one, *one.beside)}
 
     def key(self) -> list[object]:
         """What the unit is, for its receipt: names and borders."""

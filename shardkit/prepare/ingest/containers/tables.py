@@ -1,7 +1,7 @@
 """CSV and TSV: strict, and every value a string.
 
 CSV quotes a field by `"` at its first character, and doubles it inside; elsewhere a quotation mark is an ordinary sign.
-TSV has no quoting at all. A record whose quotes do not close costs its own line only: the next line begins a record.
+TSV has no quoting at all. A first line that has an address in it is no header but data. A record whose quotes do not close costs its own line only: the next line begins a record.
 
     plan    file -> slices that begin at records               (parent)
     chunks  slice -> up to 256 records each, with their number  (parent)
@@ -40,7 +40,7 @@ class TableChunk:
     input: str
     folder: str
     first: int
-    """Number of the first record; the header is not counted."""
+    """Number of the first record; a header is not counted."""
     header: tuple[str, ...]
     dialect: Dialect
     raw: tuple[bytes, ...] = ()
@@ -64,6 +64,12 @@ class _Frames:
         self.use(dialect)
         self._held = bytearray()
         self._ended = False
+        self._back: tuple[bytes, int] | None = None
+
+    def put_back(self, raw: bytes, position: int) -> None:
+        """Let `raw`, which was the record at byte `position`, come next once more."""
+        self._back = raw, self.position
+        self.position = position
 
     def use(self, dialect: Dialect) -> None:
         self._record = _record_pattern(dialect)
@@ -71,6 +77,9 @@ class _Frames:
 
     def next(self) -> bytes | None:
         """The next record that is no blank line, b"" for one that is too long, None at the end."""
+        if self._back is not None:
+            (raw, self.position), self._back = self._back, None
+            return raw
         while (line := self._line(0)) is not None:
             if line > MAX_LINE:
                 self._pass_line()
@@ -158,7 +167,7 @@ def _fields(raw: bytes, dialect: Dialect) -> list[bytes] | None:
 
 
 def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Dialect]:
-    """Frames behind the header, the header, the dialect."""
+    """Frames behind the header, the header, the dialect. Of a table without a header the first record is data."""
     tab = Dialect(delimiter=b"\t", quoted=False)
     is_tsv = file.name.lower().split(".")[-1] == "tsv" or ".tsv." in file.name.lower()
     frames = _Frames(stream, tab if is_tsv else Dialect(delimiter=b",", quoted=True))
@@ -177,6 +186,9 @@ def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Di
         header = tuple(name.decode("utf-8").strip() for name in names or ())
     except UnicodeDecodeError:
         raise refused(file.name, "the header line is no UTF-8 text") from None
+    if any(map(_is_address, header)):
+        frames.put_back(raw, 0)
+        return frames, _names_of(header), dialect
     if not header or len(set(header)) != len(header):
         raise SourceError(
             f"the header line names a column twice, or its quotes do not close: {plain(raw.decode(), 80)}",
@@ -184,6 +196,17 @@ def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Di
             hint="give each column a name of its own",
         )
     return frames, header, dialect
+
+
+def _is_address(field: str) -> bool:
+    return field.lower().startswith(("http://", "https://"))
+
+
+def _names_of(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of a table without a header line, as CC3M and CC12M are published: no header is an address."""
+    url = next(k for k, field in enumerate(fields) if _is_address(field))
+    caption = next((k for k in range(len(fields)) if not _is_address(fields[k])), -1)
+    return tuple({url: "url", caption: "caption"}.get(k, f"column_{k + 1}") for k in range(len(fields)))
 
 
 def check(file: InputFile, required: Required, config: IngestConfig) -> None:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers import side_table
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.tar_walk import BLOCK, Member, walk
 from shardkit.prepare.ingest.record import Record, exclusion, refused
@@ -38,6 +40,8 @@ class Sample:
     reason: str = ""
     """Why it cannot be used at all."""
     detail: str = ""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Its row in a table beside the archive."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +94,9 @@ def index(file: InputFile, config: IngestConfig) -> Index:
             raise refused(file.name, damage) from broken
     finally:
         stream.close()
-    samples = [_sample(key, members, file) for key, members in keys.items()]
+    rows = side_table.read(file, keys.keys(), salvage=config.salvage)
+    changes.update(rows.changes)
+    samples = [_sample(key, members, file, rows.by_key.get(key, {})) for key, members in keys.items()]
     samples.sort(key=_place)
     return Index(samples=tuple(samples), changes=changes, damage=damage)
 
@@ -100,7 +106,7 @@ def _place(sample: Sample) -> int:
     return min(images or [member.offset for member in sample.members])
 
 
-def _sample(key: str, members: list[Member], file: InputFile) -> Sample:
+def _sample(key: str, members: list[Member], file: InputFile, beside: Mapping[str, Any]) -> Sample:
     for member in members:
         if member.unsafe:
             detail = f"member {member.name} of {file.name} is {member.unsafe}"
@@ -111,7 +117,7 @@ def _sample(key: str, members: list[Member], file: InputFile) -> Sample:
         detail = f"{file.name} has two members named {twice}"
         return Sample(key=key, members=tuple(members), reason="duplicate_member", detail=detail)
     used = [member for member in members if suffix(member.name) in IMAGE_SUFFIXES | TEXT_SUFFIXES]
-    return Sample(key=key, members=tuple(used or members[:1]))
+    return Sample(key=key, members=tuple(used or members[:1]), beside=beside)
 
 
 def _bytes(sample: Sample) -> int:
@@ -209,7 +215,9 @@ def records(chunk: SampleChunk, config: IngestConfig) -> Iterator[Record | Exclu
                 member if member.data is not None else replace(member, data=_read(descriptor, member, chunk.input))
                 for member in sample.members
             ]
-            yield Record(input=chunk.input, position=sample.key, value=members, folder=chunk.folder)
+            yield Record(
+                input=chunk.input, position=sample.key, value=members, folder=chunk.folder, beside=sample.beside
+            )
     finally:
         if descriptor >= 0:
             os.close(descriptor)

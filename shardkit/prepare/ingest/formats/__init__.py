@@ -14,6 +14,7 @@ from shardkit.prepare.ingest.containers.naming import PLAIN, WHOLE, Naming
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import (
     caption,
+    caption_json,
     chat,
     docbank,
     funsd,
@@ -68,6 +69,8 @@ _CAPTION = Source(
     fields=caption.FIELDS,
     required=caption.REQUIRED,
     labels=caption.LABELS,
+    is_list=caption_json.is_list,
+    entries=caption_json.entries,
 )
 _ROWS = Source(drafts=rows.drafts, containers=rows.CONTAINERS, fields=rows.FIELDS, required=rows.REQUIRED)
 

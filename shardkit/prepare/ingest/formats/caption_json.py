@@ -1,0 +1,161 @@
+"""JSON documents of captions: COCO, Karpathy's splits of it, SBU, and plain lists of rows.
+
+    COCO      {"images": [{"id", "file_name", ...}], "annotations": [{"image_id", "caption", ...}], "licenses": [...]}
+    Karpathy  {"images": [{"filename", "filepath", "sentences": [{"raw"}], ...}]}
+    SBU       {"image_urls": [...], "captions": [...], "user_ids": [...]}: columns
+    rows      [{"image": ..., "caption": ...}, ...]
+
+Of COCO and Karpathy one image entry is a record, of the others one row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.formats.fields import found
+from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.record import Record
+
+ANNOTATIONS = "annotation_ids"
+"""Field of a record that was made of COCO's images and annotations."""
+
+_ADDRESSES = ("image_urls", "image_url", "urls", "url", "images", "image")
+_TEXTS = ("captions", "caption", "texts", "text")
+
+
+def is_list(name: str, head: bytes) -> bool:
+    """Whether a JSON file in a folder lists captions. Of COCO's files only those do that are called so."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"["):
+        return b'"caption' in start or b'"text"' in start
+    if b'"image_urls"' in start or b'"sentences"' in start:
+        return True
+    return b'"images"' in start and "caption" in name.rpartition("/")[2].lower()
+
+
+def entries(value: Any) -> Entries:
+    """The records of a document.
+
+    Raises:
+        Bad: where its layout is none of these.
+    """
+    if isinstance(value, list):
+        return Entries(entries=tuple(Entry(position=str(k), value=row) for k, row in enumerate(value, 1)))
+    if isinstance(value, dict):
+        if isinstance(value.get("images"), list) and isinstance(value.get("annotations"), list):
+            return _coco(value)
+        if isinstance(value.get("images"), list) and any(
+            isinstance(e, dict) and "sentences" in e for e in value["images"]
+        ):
+            return _karpathy(value["images"])
+        columns = _columns(value)
+        if columns is not None:
+            return columns
+    what = found(value) if isinstance(value, dict) else type(value).__name__
+    raise Bad(
+        "wrong_type", f"the document is neither a list of rows nor COCO nor columns of equal length (found: {what})"
+    )
+
+
+def _coco(document: Mapping[str, Any]) -> Entries:
+    """Image entries with the captions of their annotations; what each annotation has besides goes with them."""
+    captions: dict[Any, list[Any]] = {}
+    for annotation in document["annotations"]:
+        if isinstance(annotation, dict):
+            captions.setdefault(_key(annotation.get("image_id")), []).append(annotation)
+    num_all = len(document["annotations"])
+    licences = {
+        _key(entry.get("id")): entry
+        for entry in document.get("licenses") or ()
+        if isinstance(entry, dict) and entry.get("id") is not None
+    }
+    images = [_with_captions(image, captions, licences) for image in document["images"]]
+    used = {_key(image.get("id")) for image in document["images"] if isinstance(image, dict)}
+    num_used = sum(len(held) for key, held in captions.items() if key in used)
+    changes = Counter(annotation_without_image=num_all - num_used)
+    return Entries(entries=_named(images, document["images"]), changes=+changes)
+
+
+def _with_captions(image: Any, captions: Mapping[Any, list[Any]], licences: Mapping[Any, Any]) -> Any:
+    if not isinstance(image, dict):
+        return image
+    fields = {key: value for key, value in image.items() if key not in ("id", "license")}
+    annotations = captions.get(_key(image.get("id")), [])
+    licence = licences.get(_key(image.get("license")))
+    if licence is not None:
+        fields["licence"] = licence.get("name") or licence.get("url")
+    elif image.get("license") is not None:
+        fields["license"] = image["license"]
+    ids = [annotation.get("id") for annotation in annotations]
+    return {
+        **fields,
+        "image_id": image.get("id"),
+        "captions": [annotation.get("caption") for annotation in annotations],
+        ANNOTATIONS: ids,
+    }
+
+
+def _karpathy(images: list[Any]) -> Entries:
+    rows = []
+    for image in images:
+        row = image
+        if isinstance(image, dict) and isinstance(image.get("filename"), str):
+            folder = image.get("filepath")
+            name = f"{folder}/{image['filename']}" if isinstance(folder, str) and folder else image["filename"]
+            sentences = image.get("sentences")
+            texts = (
+                [s.get("raw") if isinstance(s, dict) else s for s in sentences] if isinstance(sentences, list) else None
+            )
+            row = {k: v for k, v in image.items() if k not in ("filename", "filepath", "sentences")}
+            row = {**row, "file_name": name, "captions": texts}
+        rows.append(row)
+    return Entries(entries=_named(rows, images))
+
+
+def _named(rows: list[Any], images: list[Any]) -> tuple[Entry, ...]:
+    """Each row under the file name of its image, or its number where there is none or it is not the only one."""
+    names = [image.get("file_name") or image.get("filename") if isinstance(image, dict) else None for image in images]
+    counts = Counter(name for name in names if isinstance(name, str))
+    return tuple(
+        Entry(position=name if isinstance(name, str) and counts[name] == 1 else str(number), value=row)
+        for number, (name, row) in enumerate(zip(names, rows, strict=True), 1)
+    )
+
+
+def _key(value: Any) -> Any:
+    """An id as it can be looked up: dumps write the same one as number and as text."""
+    return str(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def places(record: Record, path: str) -> tuple[str, tuple[str, ...]]:
+    """Where a picture of COCO may lie: (folder that paths begin in, paths in order of preference).
+
+    The published layout has annotations/captions_val2014.json and val2014/NAME.jpg side by side.
+    """
+    stem = record.input.rpartition("/")[2].partition(".")[0]
+    split = stem.rpartition("_")[2]
+    above, _, last = record.folder.rpartition("/")
+    folder = above if last == "annotations" else record.folder
+    return folder, (path, f"{split}/{path}", f"images/{path}", f"images/{split}/{path}")
+
+
+def _columns(document: Mapping[str, Any]) -> Entries | None:
+    """The rows of a document of columns; fields that are no column of its length are left out, counted."""
+    addresses = next((key for key in _ADDRESSES if isinstance(document.get(key), list)), None)
+    texts = next((key for key in _TEXTS if isinstance(document.get(key), list)), None)
+    if addresses is None or texts is None or len(document[addresses]) != len(document[texts]):
+        return None
+    length = len(document[texts])
+    columns = {key: value for key, value in document.items() if isinstance(value, list) and len(value) == length}
+    names = {addresses: "url" if "url" in addresses else "image", texts: "caption"}
+    rows = zip(*columns.values(), strict=True)
+    keys = [names.get(key, key) for key in columns]
+    return Entries(
+        entries=tuple(
+            Entry(position=str(number), value=dict(zip(keys, row, strict=True))) for number, row in enumerate(rows, 1)
+        ),
+        changes=+Counter(document_field_left_out=len(document) - len(columns)),
+    )
