@@ -25,7 +25,7 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "$(PYTHON) is older than 3.10; name a newer one with PYTHON=..." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[train,turbo,web,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[train,turbo,web,mat,dev]'
 	@touch $@
 
 demo: $(STAMP)
@@ -42,7 +42,7 @@ OLDEST := $(VENV)-oldest
 BASE_TESTS := tests/contract tests/media tests/prepare tests/records tests/sequence tests/store tests/text
 $(OLDEST)/.made-by-make: setup.cfg constraints-oldest.txt
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints-oldest.txt -e '.[web]' \
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints-oldest.txt -e '.[web,mat]' \
 		hypothesis jsonschema pytest pytest-timeout pytest-xdist
 	@touch $@
 

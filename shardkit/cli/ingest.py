@@ -21,19 +21,29 @@ from shardkit.cli.common import (
 )
 from shardkit.errors import ConfigError
 from shardkit.media.limits import MediaLimits
-from shardkit.prepare.ingest import SOURCES, IngestConfig, IngestResult, run
+from shardkit.prepare.ingest import AUTO, SOURCES, IngestConfig, IngestResult, resolved, run
 from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
 EPILOG = """\b
 Formats:
+  auto               whichever of these the input shows; without -o it is only named
   rows (jsonl)       JSON lines or Parquet: {"text": "<image> ...", "images": [...]}
   caption            CSV, TSV, JSON lines or Parquet of image paths and texts; tars; folders of STEM.jpg + STEM.txt
   webdataset         caption, tars only
-  ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json
-  obelics            JSON lines or Parquet of interleaved documents
+  ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json; and all formats of OCR by what they hold
+  docbank            STEM_ori.jpg or STEM.jpg + STEM.txt of tokens, boxes and labels
+  funsd              images/ID.png + annotations/ID.json of entities, words and links
+  icdar, sroie       pictures + .txt or .csv of x1,y1,...,x4,y4,text; sroie with key/ID.json
+  iit-cdip           ID.tif of all pages + ID.xml or ID.txt
+  paddleocr          .txt of PATH TAB text, PATH TAB [{"transcription", "points"}], or PATH id id id
+  mmocr              JSON of MMOCR or TextOCR; JSON lines of {"file_name", "annotations"}
+  synthtext          gt.mat (needs the extra: pip install 'shardkit[mat]')
+  obelics            JSON lines or Parquet of interleaved documents: {"images": [...], "texts": [...]}
+  mmc4               JSON lines or Parquet: {"text_list": [...], "image_info": [...]}
+  markdown, html     folders of pages with their pictures (need the extra: pip install 'shardkit[web]')
   chat               JSON lines or Parquet: {"conversations": [...]}, {"messages": [...]}, {"chosen", "rejected"}
-  text               JSON lines or Parquet: {"text": "..."}
+  text               JSON lines or Parquet: {"text": "..."}; folders of .txt files
 
 \b
 Example:
@@ -45,7 +55,7 @@ _size = click.IntRange(min=1)
 
 
 @click.command(epilog=EPILOG)
-@click.argument("format", metavar="FORMAT", type=click.Choice(list(SOURCES)))
+@click.argument("format", metavar="FORMAT", type=click.Choice([AUTO, *SOURCES]))
 @click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1, required=True)
 @click.option("-o", "--out", "output", type=_FILE, help="The dataset to write.")
 @click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
@@ -60,14 +70,15 @@ _size = click.IntRange(min=1)
 @click.option("--images", type=_FILE, multiple=True, metavar="DIR",
               help="Where image paths lie; nothing else is opened. Repeatable. [default: the folder of each input]")  # fmt: skip
 @click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
-              help='JSON lines of {"url", "file"}: local files of addresses, which are never fetched. Repeatable.')  # fmt: skip
+              help='Local files of addresses, which are never fetched: JSON lines of {"url", "file"}, or tables, tars and '
+                   "folders of img2dataset. Repeatable.")  # fmt: skip
 @click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
 @click.option("--group-by", metavar="FIELD",
               help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
               help="What a bad record does.")  # fmt: skip
 @click.option("--on-missing-image", type=click.Choice(MISSING_IMAGE),
-              help="What an image that cannot be used does. [default: drop-image for obelics, else drop-document]")  # fmt: skip
+              help="What an image that cannot be used does. [default: drop-image for interleaved documents, else drop-document]")  # fmt: skip
 @click.option("--on-missing-label", type=click.Choice(MISSING_LABEL), default="exclude", show_default=True,
               help="What an image without text does (ocr).")  # fmt: skip
 @click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
@@ -82,7 +93,7 @@ _size = click.IntRange(min=1)
 @options(workers_option, overwrite_option, dry_run_option, json_option, quiet_option)
 def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
     """Read raw dumps into one dataset: every record kept, or excluded with its reason."""
-    if given["output"] is None and not given["dry_run"]:
+    if given["output"] is None and not given["dry_run"] and given["format"] != AUTO:
         raise ConfigError("there is no output", hint="give -o DATASET, or --dry-run")
     limits = MediaLimits(
         max_pixels=given.pop("max_pixels"),
@@ -90,18 +101,25 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
         max_aspect=given.pop("max_aspect"),
     )
     given["fields"] = parse_pairs(given["fields"], "--field")
-    config = IngestConfig(limits=limits, **given)
+    asked = IngestConfig(limits=limits, **given)
+    config = resolved(asked)
+    if asked.format == AUTO:
+        say(f"detected: {config.format}", quiet=quiet)
+    if config.output is None and not config.dry_run:
+        print_result({"format": config.format}, as_json=as_json, text=config.format)
+        return
     result = run(config, progress_bar(f"ingest {config.format}", quiet=quiet))
-    _print(result, as_json=as_json, quiet=quiet)
+    _print(result, config.format, as_json=as_json, quiet=quiet)
 
 
-def _print(result: IngestResult, *, as_json: bool, quiet: bool) -> None:
+def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
     counts = result.tally.to_json()
     note = "unchanged" if result.unchanged else f"{result.num_images} images, {result.num_bytes} bytes"
     say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)
     for reason, count in result.tally.excluded.most_common():
         say(f"  excluded {count}: {reason}", quiet=quiet)
     summary = {
+        "format": name,
         "dataset": None if result.path is None else str(result.path),
         "id": result.dataset,
         "unchanged": result.unchanged,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shardkit.prepare.ingest.containers.naming import Naming
@@ -78,6 +78,7 @@ def page(text: str, changes: Counter[str]) -> Label:
         text="\n".join(" ".join(token for token, _ in region.words) for region in regions),
         layout=(*_items(regions), *objects),
         grid=GRID,
+        document=document,
         fields={"region_labels": [region.label for region in regions]},
     )
 
@@ -111,7 +112,7 @@ def _items(regions: list[_Region]) -> Iterator[LayoutItem]:
         at += 1 + len(region.words)
 
 
-def document(stem: str) -> dict[str, str | int]:
+def document(stem: str) -> Mapping[str, str | int]:
     """Document and page that the name of a page tells: 228.tar_1611.07901.gz_NAME_12."""
     found = _STEM.match(stem.rpartition("/")[2])
     return {} if found is None else {"document_id": found["document"], "page": int(found["page"])}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from shardkit.prepare.ingest.formats.label import Label, Read
@@ -31,7 +32,7 @@ def read_text(data: bytes, changes: Counter[str]) -> Label:
     Raises:
         Bad: where it is no UTF-8.
     """
-    return _paged(decoded(data, changes), {}, changes)
+    return paged(decoded(data, changes), changes)
 
 
 def read_record(data: bytes, changes: Counter[str]) -> Label:
@@ -70,6 +71,16 @@ def record(root: Element, changes: Counter[str]) -> Label:
     return _paged(text.strip("\n"), fields, changes)
 
 
+def has_page_marks(text: str) -> bool:
+    """Whether a text is that of a document by its marks."""
+    return _PAGE_END.search(text) is not None
+
+
+def paged(text: str, changes: Counter[str]) -> Label:
+    """The label of a text with or without page marks."""
+    return _paged(text, {}, changes)
+
+
 def _text(root: Element) -> Element | None:
     return next((element for name in _TEXTS for element in root.below(name)), None)
 
@@ -83,5 +94,11 @@ def _paged(text: str, fields: dict[str, Any], changes: Counter[str]) -> Label:
         changes["page_marks"] += len(parts) - 1
         pages = [part.strip("\n") for part in parts[:-1]]
         text = "\n".join(pages)
-        return Label(text=text, fields=fields, pages=tuple(Label(text=page, fields=fields) for page in pages))
-    return Label(text=text, fields=fields)
+        parts_of_it = tuple(Label(text=page, fields=fields, document=document) for page in pages)
+        return Label(text=text, fields=fields, document=document, pages=parts_of_it)
+    return Label(text=text, fields=fields, document=document)
+
+
+def document(stem: str) -> Mapping[str, str | int]:
+    """Files are named by their document."""
+    return {"document_id": stem.rpartition("/")[2]}

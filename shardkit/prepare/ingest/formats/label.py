@@ -28,6 +28,8 @@ class Label:
     """Token ids of the text, where the source writes those."""
     pages: tuple[Label, ...] = ()
     """The labels of the pages of one file, where the label has several."""
+    document: Callable[[str], Mapping[str, str | int]] | None = None
+    """A stem -> document_id and page, where files of the dialect are named so."""
     silent: bool = False
     """It says nothing of the text: only its fields count."""
     image: str = ""
@@ -53,7 +55,11 @@ def polygon(box: Any) -> tuple[float, ...] | None:
             flat += point
         else:
             flat.append(point)
-    if len(flat) < 4 or len(flat) % 2 or not all(type(value) in (int, float) and math.isfinite(value) for value in flat):
+    if (
+        len(flat) < 4
+        or len(flat) % 2
+        or not all(type(value) in (int, float) and math.isfinite(value) for value in flat)
+    ):
         return None
     return tuple(map(float, flat))
 

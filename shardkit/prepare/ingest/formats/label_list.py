@@ -47,9 +47,7 @@ def draft(
             ),
         ),
         relations=(
-            Relation(
-                kind="ocr", images=(0,), segments=(1,) if has_text else (), annotator=annotator(label.fields)
-            ),
+            Relation(kind="ocr", images=(0,), segments=(1,) if has_text else (), annotator=annotator(label.fields)),
         ),
         metadata={"image": image, **label.fields},
         group_by_asset=True,

@@ -123,9 +123,7 @@ def _item(one: Mapping[str, Any], k: int, changes: Counter[str]) -> LayoutItem:
     if one.get("ignore") or (text is not None and (text in _ILLEGIBLE or not text.strip())):
         changes["illegible_text"] += 1
         text = None
-    return LayoutItem(
-        level="line", text=text, polygon=() if box is None else loose_polygon(box, changes), order=k
-    )
+    return LayoutItem(level="line", text=text, polygon=() if box is None else loose_polygon(box, changes), order=k)
 
 
 def _size(entry: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from typing import Any
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.formats import docbank, label_json, mmocr, paddleocr, quads, synthtext
+from shardkit.prepare.ingest.formats import label_json, mmocr, paddleocr, quads, synthtext
 from shardkit.prepare.ingest.formats.label import Label, Read
 from shardkit.prepare.ingest.formats.label_list import annotator
 from shardkit.prepare.ingest.formats.ocr_label import LABELS, READERS, read_label
@@ -101,7 +101,7 @@ def pair_drafts(
             relations=(_relation(one, has_text=has_text),) if one is not None else (),
             metadata=_metadata(one, pair.stem, page, pages),
             group=_group(name, pair.stem, one),
-            changes=changes if page == 0 else Counter(),
+            changes=+changes if page == 0 else Counter(),
         )
 
 
@@ -144,8 +144,8 @@ def _metadata(label: Label | None, stem: str, page: int, pages: int) -> dict[str
     place: dict[str, Any] = {"document_id": stem, "page": page + 1, "pages": pages} if pages > 1 else {}
     if label is None:
         return place
-    if label.grid == docbank.GRID:
-        place = dict(docbank.document(stem))
+    if label.document is not None:
+        place.update(label.document(stem))
     return {**place, **label.fields}
 
 
@@ -174,7 +174,7 @@ def _pages(label: Label | None, pages: int) -> list[Label | None]:
         parts = list(label.pages)
     else:
         texts = label.text.removesuffix("\f").split("\f")
-        parts = [Label(text=text.strip("\n"), fields=label.fields) for text in texts]
+        parts = [replace(label, text=text.strip("\n")) for text in texts]
     if len(parts) != pages or label.layout is not None:
         raise Bad("label_pages", f"the image file has {pages} pages, its label {len(parts)}")
     return [*parts]
@@ -185,6 +185,7 @@ def _group(name: str, stem: str, label: Label | None) -> str:
 
     A folder that only parts pictures from labels is no part of the stem, and no book.
     """
-    document = docbank.document(stem).get("document_id") if label is not None and label.grid == docbank.GRID else None
+    named = {} if label is None or label.document is None else label.document(stem)
+    document = named.get("document_id")
     folder, slash, _ = stem.partition("/")
     return str(document) if document is not None else folder if slash else name

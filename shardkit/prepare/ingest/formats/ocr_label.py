@@ -88,6 +88,8 @@ def from_text(data: bytes, changes: Counter[str]) -> Label:
         return docbank.page(text, changes)
     if quads.are_quads(text):
         return quads.label(text, changes)
+    if iit_cdip.has_page_marks(text):
+        return iit_cdip.paged(text, changes)
     return Label(text=text)
 
 

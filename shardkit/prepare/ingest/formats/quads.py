@@ -4,8 +4,8 @@
     x1,y1,x2,y2,x3,y3,x4,y4,script,text    where every line names one of the scripts of MLT
     x0, y0, x1, y1, "text"                 two opposite corners
 
-`###` marks what nobody can read: its box is kept without a text. A line that is none of these excludes the page, because
-what stands in it is not known. Files of one set may lie in folders of their own, and label names begin with gt_.
+`###` marks what nobody can read: its box is kept without a text. All lines have the form of the first; one that has not
+excludes the page, because what stands in it is not known. Files of one set may lie in folders of their own, and label names begin with gt_.
 """
 
 from __future__ import annotations
@@ -72,9 +72,15 @@ def label(text: str, changes: Counter[str]) -> Label:
         Bad: for a line that is no quad.
     """
     rows = [(k, line) for k, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    quads = [_quad(line, k) for k, line in rows]
-    if not quads:
+    if not rows:
         raise Bad("empty_text", "the label has no line")
+    count = next((count for count in (8, 4) if _quad(rows[0][1], count) is not None), 8)
+    quads = []
+    for k, line in rows:
+        quad = _quad(line, count)
+        if quad is None:
+            raise Bad("bad_label", f"line {k} is no list of {count // 2} corners and a text: {plain(line, 40)}")
+        quads.append(quad)
     scripts = [words.partition(",")[0].strip() for _, words in quads]
     named = all(script in _SCRIPTS and "," in words for script, (_, words) in zip(scripts, quads, strict=True))
     items: list[LayoutItem] = []
@@ -83,20 +89,21 @@ def label(text: str, changes: Counter[str]) -> Label:
         legible = written.strip() != ILLEGIBLE and bool(written.strip())
         if not legible:
             changes["illegible_text" if written.strip() else "line_without_text"] += 1
-        items.append(
-            LayoutItem(level="line", text=written if legible else None, polygon=points, order=len(items))
-        )
+        items.append(LayoutItem(level="line", text=written if legible else None, polygon=points, order=len(items)))
     return lines_label(items, fields={"scripts": scripts} if named else {})
 
 
-def _quad(line: str, k: int) -> tuple[tuple[float, ...], str]:
-    for count in (8, 4):
-        fields = line.split(",", count)
-        numbers = [_number(value) for value in fields[:count]]
-        points = tuple(value for value in numbers if value is not None)
-        if len(fields) > count and len(points) == count:
-            return points, _unquoted(fields[count]) if count == 4 else fields[count]
-    raise Bad("bad_label", f"line {k} is no list of corners and a text: {plain(line, 40)}")
+def _quad(line: str, count: int) -> tuple[tuple[float, ...], str] | None:
+    """`count` coordinates and the text behind them; None for another line."""
+    fields = line.split(",", count)
+    points = tuple(value for value in map(_number, fields[:count]) if value is not None)
+    if len(fields) <= count or len(points) < count:
+        return None
+    if count == 8:
+        return points, fields[count]
+    # More coordinates in place of a text: a quad that is broken further on.
+    head, comma, _ = fields[count].partition(",")
+    return None if comma and _number(head) is not None else (points, _unquoted(fields[count]))
 
 
 def _number(text: str) -> float | None:

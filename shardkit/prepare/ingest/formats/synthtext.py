@@ -66,7 +66,9 @@ def _texts(value: Any) -> list[str]:
 
 def _boxes(value: Any) -> list[tuple[float, ...]]:
     """Corners of every word, from x and y by corner and word."""
-    whole = isinstance(value, list) and len(value) == 2 and all(isinstance(axis, list) and len(axis) == 4 for axis in value)
+    whole = (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(axis, list) and len(axis) == 4 for axis in value)
+    )
     if not whole:
         raise Bad("bad_label", "wordBB is not 2 x 4 x words")
     axes = [[corner if isinstance(corner, list) else [corner] for corner in axis] for axis in value]

@@ -1,0 +1,79 @@
+"""Quads of ICDAR and SROIE: corners, then the text with all its commas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from shardkit.prepare.ingest.formats import quads
+from shardkit.prepare.ingest.reasons import Bad
+from tests.prepare.ingest.builders import picture
+from tests.prepare.ingest.runs import Ingested
+
+
+def read(text: str) -> tuple[str, list[tuple[str | None, tuple[float, ...]]], Counter[str]]:
+    changes: Counter[str] = Counter()
+    label = quads.read(text.encode("utf-8-sig"), changes)
+    return label.text, [(item.text, item.polygon) for item in label.layout or ()], changes
+
+
+def test_commas_belong_to_the_text_and_a_mark_of_illegible_text_is_none():
+    text, lines, changes = read("1,2,3,4,5,6,7,8,12, JALAN 7/4,X\r\n\r\n10,20,30,20,30,40,10,40,###\r\n")
+    assert text == "12, JALAN 7/4,X"
+    assert lines == [
+        ("12, JALAN 7/4,X", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)),
+        (None, (10.0, 20.0, 30.0, 20.0, 30.0, 40.0, 10.0, 40.0)),
+    ]
+    assert changes == {"byte_order_mark": 1, "crlf_text": 1, "illegible_text": 1}
+
+
+def test_two_corners_and_a_text_in_quotation_marks():
+    text, lines, _ = read('38, 43, 920, 215, "Tired, very"\n275, 264, 665, 450, "kills"\n')
+    assert text == "Tired, very\nkills"
+    assert lines[0] == ("Tired, very", (38.0, 43.0, 920.0, 215.0))
+
+
+def test_a_script_is_one_only_where_every_line_names_one():
+    quad = "1,2,3,4,5,6,7,8,"
+    assert read(f"{quad}Latin,bon\n{quad}Korean,밥\n")[0] == "bon\n밥"
+    assert read(f"{quad}Latin,bon\n{quad}jour\n")[0] == "Latin,bon\njour"
+
+
+@pytest.mark.parametrize(
+    "line", ["words", "1,2,3,4,5,6,7,x,text", "1,2,3", "1,2,3,4,5,6,7,nan,a", "1,2,3,4,two corners"]
+)
+def test_a_line_of_another_form_than_the_first_excludes_the_page(line):
+    with pytest.raises(Bad, match="line 2"):
+        read(f"1,2,3,4,5,6,7,8,fine\n{line}\n")
+
+
+def test_a_broken_quad_is_not_taken_for_two_corners():
+    with pytest.raises(Bad, match="line 1"):
+        read("1,2,3,4,5,6,7,x,text\n")
+
+
+@pytest.mark.parametrize("kind", ["icdar", "ocr"])
+def test_label_names_begin_with_gt_as_icdar_has_them(tmp_path, kind):
+    for folder, name, data in (
+        ("imgs", "img_1.jpg", picture(0, (40, 30), "JPEG")),
+        ("gt", "gt_img_1.txt", "\ufeff1,1,20,1,20,9,1,9,Genaxis\n2,12,20,12,20,18,2,18,###\n".encode()),
+    ):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / name).write_bytes(data)
+    got = Ingested(tmp_path / "out", kind, tmp_path / "in")
+    assert got.layout("img_1") == [
+        ("line", "Genaxis", (1.0, 1.0, 20.0, 1.0, 20.0, 9.0, 1.0, 9.0), None, 0),
+        ("line", None, (2.0, 12.0, 20.0, 12.0, 20.0, 18.0, 2.0, 18.0), None, 1),
+    ]
+    assert got.rows["img_1"].group == "imgs/img_1.jpg"
+
+
+@pytest.mark.parametrize("kind", ["sroie", "ocr"])
+def test_the_real_receipts(shared, tmp_path, kind):
+    got = Ingested(tmp_path / "out", kind, shared / "data" / "ocr_receipts_sroie")
+    assert got.counts == (26, 26, 0)
+    assert got.num_items("line") == 1089
+    assert got.metadata("055")["company"] == "UNIHAKKA INTERNATIONAL SDN BHD"
+    assert got.rows["055"].text.split("\n")[3] == "12, JALAN TAMPOI 7/4,KAWASAN PERINDUSTRIAN"
+    assert len({row.group for row in got.rows.values()}) == 26
