@@ -1,12 +1,12 @@
 """chat: dialogues, preference pairs and plain texts, as JSON lines or Parquet.
 
-    {"conversations": [{"role": "user", "content": "..."}, ...]}     MiniMind; ShareGPT with from and value
-    {"messages": [...]}                                              OpenAI
+    {"conversations": [{"role": "user", "content": "..."}, ...]}     MiniMind SFT, RLAIF and agents; ShareGPT with from and value
+    {"messages": [...]}                                              OpenAI; content may be a list of text parts
     {"chosen": [...], "rejected": [...]}                             a preference pair: one example
     {"text": "..."}                                                  a text, as pretraining files have it
 
 A turn becomes a segment with its role; what a turn carries beside its content becomes a segment with a name: tools,
-reasoning_content, tool_calls. In preference pairs the names begin with chosen or rejected. One well-formed `<think>` block
+reasoning_content, tool_calls. Where a row has system or tools beside its turns, they come before them. In preference pairs the names begin with chosen or rejected. One well-formed `<think>` block
 at the head of an assistant's content is its reasoning; every other control string is text like any other.
 
 A dialogue may begin with system turns; then user and assistant alternate, with tool turns after an assistant's. It has at
@@ -72,8 +72,9 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
             Relation(kind="preference", segments=tuple(range(len(chosen), len(segments))), scope="rejected"),
         ]
     elif talk in row:
-        used = [talk]
-        segments = _turns(row[talk], talk, "", changes)
+        opening = dict(_opening(row))
+        used = [talk, *opening]
+        segments = [*opening.values(), *_turns(row[talk], talk, "", changes)]
         relations = [Relation(kind="dialogue", segments=tuple(range(len(segments))))]
     elif names["text"] in row:
         used = [names["text"]]
@@ -91,6 +92,14 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         metadata={key: value for key, value in row.items() if key not in used},
         changes=changes,
     )
+
+
+def _opening(row: Mapping[str, Any]) -> Iterator[tuple[str, Segment]]:
+    """What a row says before its turns, by field: tools, and the system's text."""
+    for name in ("tools", "system"):
+        text = _carried(row, name)
+        if text is not None and (name == "tools" or isinstance(row[name], str)):
+            yield name, Segment(kind="text", text=text, role="system", name="tools" if name == "tools" else None)
 
 
 def _turns(value: Any, field: str, part: str, changes: Counter[str]) -> list[Segment]:
@@ -125,6 +134,8 @@ def _segments(turn: Mapping[str, Any], role: str, number: int, part: str, change
     reasoning, calls, tools = (_carried(turn, name) for name in ("reasoning_content", "tool_calls", "tools"))
     if turn.get("from", turn.get("role")) == "function_call" and isinstance(content, str):
         content, calls = "", content
+    if isinstance(content, list):
+        content = _joined(content, number)
     if not isinstance(content, str) and not (content is None and (calls or tools)):
         raise Bad("wrong_type", f"turn {number} has no text as its content")
     text = content or ""
@@ -136,6 +147,17 @@ def _segments(turn: Mapping[str, Any], role: str, number: int, part: str, change
     for name, carried in (("tools", tools), ("reasoning_content", reasoning), ("", text), ("tool_calls", calls)):
         if carried or (role == "tool" and not name):
             yield Segment(kind="text", text=carried, role=role, name=".".join(filter(None, (part, name))) or None)
+
+
+def _joined(parts: list[Any], number: int) -> str:
+    """The text of a content in parts."""
+    texts = []
+    for part in parts:
+        if not isinstance(part, dict) or part.get("type", "text") != "text" or not isinstance(part.get("text"), str):
+            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+            raise Bad("wrong_type", f"turn {number} has a part of the type {plain(str(kind), 30)}, only text is read")
+        texts.append(part["text"])
+    return "\n".join(texts)
 
 
 def _carried(turn: Mapping[str, Any], name: str) -> str | None:

@@ -77,6 +77,21 @@ def test_one_leading_think_block_is_the_reasoning_and_others_are_text(tmp_path, 
     assert got.changes == ({"think_block_parted": 1} if "</think>" in content and content.count("<think>") == 1 and content[0] == "<" else {})  # fmt: skip
 
 
+def test_what_a_row_says_before_its_turns_comes_first(tmp_path):
+    got = draft({"system": "be short", "tools": [{"name": "f"}], "messages": [USER, ANSWER], "id": 7}, tmp_path)
+    assert shape(got)[:3] == [("system", "tools", '[{"name":"f"}]'), ("system", None, "be short"), ("user", None, "q")]
+    assert got.relations[0].segments == (0, 1, 2, 3)
+    assert got.metadata == {"id": 7}
+
+
+def test_a_content_in_parts_is_its_texts(tmp_path):
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    got = draft({"messages": [{"role": "user", "content": parts}, ANSWER]}, tmp_path)
+    assert got.segments[0].text == "one\ntwo"
+    with pytest.raises(Bad, match="image_url"):
+        draft({"messages": [{"role": "user", "content": [*parts, {"type": "image_url"}]}, ANSWER]}, tmp_path)
+
+
 def test_a_preference_pair_is_one_example(tmp_path):
     got = draft({"chosen": [USER, ANSWER], "rejected": [USER, {"role": "assistant", "content": "b"}]}, tmp_path)
     assert shape(got) == [
