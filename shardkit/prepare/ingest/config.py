@@ -11,7 +11,7 @@ from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
-INGEST_VERSION = 1
+INGEST_VERSION = 2
 """Part of every recipe: a change of what ingest makes of equal input gets a new number."""
 
 MISSING_IMAGE = ("drop-image", "drop-document", "fail")
@@ -36,6 +36,8 @@ class IngestConfig:
     url_maps: tuple[Path, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     """Name of the format -> column of the input."""
+    label_vocab: Path | None = None
+    """File of one label a line: what token ids of labels stand for."""
     group_by: str | None = None
     shards: str = "arrow"
     shard_size: int = 256_000_000
@@ -58,9 +60,14 @@ class IngestConfig:
     workers: int = 1
     overwrite: bool = False
     dry_run: bool = False
+    missing_urls: Path | None = None
+    """Where the addresses without a file are written, once the dataset is committed."""
 
-    def recipe(self, *, source: str, on_missing_image: str) -> dict[str, Any]:
+    def recipe(self, *, source: str, on_missing_image: str, label_vocab: str | None = None) -> dict[str, Any]:
         """The config as JSON values, with what was resolved.
+
+        Args:
+            label_vocab: xxh3-128 of the vocabulary's file; it is a part only where there is one.
 
         What only decides whether a run commits (on_error, max_bad) is no part of it: asking again with another value
         goes on from what was done.
@@ -86,4 +93,5 @@ class IngestConfig:
             "max_bytes": self.limits.max_bytes,
             "max_aspect": self.limits.max_aspect,
             "decoder": DECODER,
+            **({} if label_vocab is None else {"label_vocab": label_vocab}),
         }

@@ -22,6 +22,9 @@ from shardkit.prepare.ingest.roots import (
 )
 from shardkit.prepare.ingest.url_map import Place, load_maps
 
+_FETCHED = ("http://", "https://", "//")
+"""How an address begins that a downloader can follow."""
+
 
 class Reader:
     """Reads what the records of one chunk name.
@@ -84,6 +87,23 @@ class Reader:
         if len(data) < place.size:
             raise Bad("asset_io", f"{place.file} became shorter while it was read")
         return data
+
+    def missing_addresses(self, refs: Sequence[ImageRef], folder: str) -> list[str]:
+        """The addresses among `refs` for which there is no file, each once, in order.
+
+        Args:
+            folder: of the input, relative to the input root.
+        """
+        found: dict[str, None] = {}
+        for ref in refs:
+            address = ref.path if is_address(ref.path) else ref.origin
+            if ref.data is None and address is not None and address.lower().startswith(_FETCHED):
+                try:
+                    self.image(ref, folder)
+                except Bad as bad:
+                    if bad.reason == "asset_missing":
+                        found[address] = None
+        return list(found)
 
     def first_of(self, texts: Sequence[str], folder: str) -> str:
         """The first of several paths and addresses under which an image lies; the first of all where none does.

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,7 +32,9 @@ from shardkit.prepare.ingest.example import Kept
 from shardkit.prepare.ingest.formats import SOURCES, Source
 from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.group import group_key
+from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.listing import Listing, list_inputs
+from shardkit.prepare.ingest.missing_urls import check_place, write_missing
 from shardkit.prepare.ingest.planning import check_inputs, chunks, units
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
@@ -67,10 +70,16 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
     """
     config = resolved(config)
     source = _source(config)
+    if config.missing_urls is not None:
+        check_place(config.missing_urls, config)
     listing = list_inputs(config, source.containers, source.labels, source.naming, source.is_list)
     check_inputs(listing, source, config)
     name = config.source or os.path.basename(listing.roots.input_root) or "root"
-    recipe = config.recipe(source=name, on_missing_image=config.on_missing_image or source.on_missing_image)
+    recipe = config.recipe(
+        source=name,
+        on_missing_image=config.on_missing_image or source.on_missing_image,
+        label_vocab=None if config.label_vocab is None else vocabulary_digest(config.label_vocab),
+    )
     url_maps = map_files(config.url_maps)
     ingest = _Ingest(
         config=config,
@@ -90,11 +99,15 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         protected=_protected(config),
         overwrite=config.overwrite,
     ) as output:
-        if output.unchanged is not None:
-            if same_inputs(output.unchanged, listing):
-                return _unchanged(config.output, output.unchanged)
-            output.replace()
-        return ingest.write(output)
+        if output.unchanged is not None and same_inputs(output.unchanged, listing):
+            result = _unchanged(config.output, output.unchanged)
+        else:
+            if output.unchanged is not None:
+                output.replace()
+            result = ingest.write(output)
+    if config.missing_urls is not None:
+        write_missing(Dataset.open(config.output), config.missing_urls, overwrite=config.overwrite)
+    return result
 
 
 def _source(config: IngestConfig) -> Source:
@@ -323,9 +336,12 @@ class _Ingest:
     def _write_unit(self, unit: Unit, results: Iterator[Done], writer: UnitWriter) -> None:
         accounts: Accounts = {}
         files: dict[str, FileRead] = {}
+        missing: list[dict[str, Any]] = []
         containers = unit.inputs
         for done in results:
+            taken = set()
             for result in self._take(done, writer.tally, accounts):
+                taken.add((result.input, result.position))
                 if isinstance(result, Kept):
                     writer.add(
                         result.example,
@@ -337,6 +353,7 @@ class _Ingest:
                     )
                 else:
                     writer.exclude(result)
+            missing += [row for row in done.missing if (row["input"], row["position"]) in taken]
             for file in done.files:
                 if file.name in containers:
                     self._note(file, containers[file.name].size)
@@ -345,6 +362,7 @@ class _Ingest:
             self._say()
             if self._full:
                 break
+        writer.append("missing", missing)
         rows = [input_row(file, accounts.get(name)) for name, file in sorted(files.items())]
         writer.append("inputs", rows)
         read = [*files.values(), *(self.digests[name] for name in sorted(containers) if name in self.digests)]

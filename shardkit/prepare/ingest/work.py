@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import PairChunk
+from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.example import Kept, Policy, finish
 from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.group import group_key
@@ -48,6 +50,8 @@ class Done:
     results: tuple[Kept | Exclusion, ...] = ()
     changes: Counter[str] = field(default_factory=Counter)
     files: tuple[FileRead, ...] = ()
+    missing: tuple[dict[str, Any], ...] = ()
+    """Rows of tables/missing."""
 
 
 def work(job: Job, task: Task) -> Done:
@@ -59,13 +63,14 @@ def work(job: Job, task: Task) -> Done:
     reader = Reader(job.roots, job.url_maps, job.config.limits.max_bytes)
     policy = _policy(job)
     results: list[Kept | Exclusion] = []
+    missing: list[dict[str, Any]] = []
     for record in CONTAINERS[task.container].records(task.chunk, job.config):
         if isinstance(record, Counter):
             changes.update(record)
         elif isinstance(record, Exclusion):
             results.append(record)
         else:
-            results.extend(_examples(record, job, policy, reader))
+            results.extend(_examples(record, job, policy, reader, missing))
     if isinstance(task.chunk, PairChunk):
         for pair in task.chunk.pairs:
             for name in pair.files:
@@ -73,7 +78,13 @@ def work(job: Job, task: Task) -> Done:
     for result in results:
         if isinstance(result, Kept) and result.changes:
             changes.update(result.changes)
-    return Done(unit=task.unit, results=tuple(results), changes=changes, files=tuple(reader.files.values()))
+    return Done(
+        unit=task.unit,
+        results=tuple(results),
+        changes=changes,
+        files=tuple(reader.files.values()),
+        missing=tuple(missing),
+    )
 
 
 def _policy(job: Job) -> Policy:
@@ -92,15 +103,42 @@ def _policy(job: Job) -> Policy:
     )
 
 
-def _examples(record: Record, job: Job, policy: Policy, reader: Reader) -> Iterator[Kept | Exclusion]:
-    """What becomes of one record: an example or exclusion, or one for each of its pages."""
+def _examples(
+    record: Record, job: Job, policy: Policy, reader: Reader, missing: list[dict[str, Any]]
+) -> Iterator[Kept | Exclusion]:
+    """What becomes of one record: an example or exclusion, or one for each of its pages.
+
+    Args:
+        missing: takes a row for each address without a file.
+    """
     try:
         drafts = list(SOURCES[job.config.format].drafts(record, job.config, reader))
     except Bad as bad:
         yield exclusion(record.input, record.position, bad.reason, bad.detail)
         return
     for draft in drafts:
+        if isinstance(draft, Exclusion):
+            yield draft
+            continue
         try:
-            yield finish(draft, policy, reader)
+            kept = finish(draft, policy, reader)
         except Bad as bad:
+            lacking = bad.reason == "asset_missing"
             yield exclusion(draft.input, draft.position, bad.reason, bad.detail)
+        else:
+            lacking = kept.changes["image_dropped:asset_missing"] > 0
+            yield kept
+        if lacking:
+            missing.extend(_missing(draft, reader))
+
+
+def _missing(draft: Draft, reader: Reader) -> Iterator[dict[str, Any]]:
+    """Rows of tables/missing for a draft that lacks an image."""
+    texts = [segment.text for segment in draft.segments if segment.text]
+    for address in reader.missing_addresses(draft.images, draft.folder):
+        yield {
+            "input": draft.input,
+            "position": draft.position,
+            "url": address,
+            "caption": texts[0] if texts and len(draft.images) == 1 else None,
+        }
