@@ -63,7 +63,10 @@ def follow(
             points = [turn(x, y, size[1], size[0]) for x, y in points]
         if len(points) == 2:
             # Two corners stay the upper left and the lower right one.
-            points = [(min(p[0] for p in points), min(p[1] for p in points)), (max(p[0] for p in points), max(p[1] for p in points))]
+            points = [
+                (min(p[0] for p in points), min(p[1] for p in points)),
+                (max(p[0] for p in points), max(p[1] for p in points)),
+            ]
         return tuple(value for point in points for value in point)
 
     return tuple(replace(item, polygon=moved(item.polygon)) if item.polygon else item for item in items)

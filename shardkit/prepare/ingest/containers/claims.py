@@ -41,6 +41,7 @@ class _Stem:
     images: list[InputFile] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
     """What its layout files call their images."""
+    has_layout: bool = False
     only_other: bool = True
     """All its labels are files of another kind."""
 
@@ -61,10 +62,11 @@ def by_reference(known: Sequence[Known], peeks: Mapping[str, Peek]) -> list[tupl
             entry.images.append(file)
             continue
         head = _head(file, peeks[role]) if role in peeks else Head()
+        entry.has_layout |= role in peeks and not head.is_other
         entry.named += head.images
         entry.only_other &= head.is_other
         entry.labels.append(file)
-    return list(_arranged(stems, _Images(stems)))
+    return list(dict.fromkeys(_arranged(stems, _Images(stems))))
 
 
 def _arranged(stems: dict[str, _Stem], images: _Images) -> Iterator[tuple[str, InputFile]]:
@@ -116,9 +118,7 @@ class _Images:
         named = [image for name in entry.named if (image := self._named(name, folder)) is not None]
         if named:
             return list({image.name: image for image in named}.values())
-        if entry.images or not entry.named and entry.only_other:
-            return entry.images
-        return self._near(stem)
+        return entry.images or (self._near(stem) if entry.has_layout else [])
 
     def _named(self, name: str, folder: str) -> InputFile | None:
         path = name.replace("\\", "/")

@@ -49,15 +49,19 @@ class Pair:
         return self.images[0]
 
     def label_files(self) -> dict[str, str]:
-        """Suffix -> name.
+        """Suffix -> name, the first of several folders.
 
         Raises:
-            Bad: where two names end alike (they differ in case or Unicode form).
+            Bad: where two names of one folder end alike (they differ in case or Unicode form).
         """
-        files = dict(self.labels)
-        if len(files) < len(self.labels):
+        in_folders = {(name.rpartition("/")[0], suffix) for suffix, name in self.labels}
+        if len(in_folders) < len(self.labels):
             raise Bad("ambiguous_label", f"several labels of one kind: {', '.join(name for _, name in self.labels)}")
-        return files
+        return dict(reversed(self.labels))
+
+    def more_label_files(self) -> list[tuple[str, str]]:
+        """(suffix, name) of those that lie in other folders than the one of their suffix in `label_files`."""
+        return sorted(set(self.labels) - set(self.label_files().items()))
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ does; in a file without any SP they stand between words.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,34 +37,46 @@ def read(data: bytes, changes: Counter[str]) -> Label:
 
 def label(root: Element, changes: Counter[str]) -> Label:
     """The label in the root element of an ALTO file."""
-    pages = [page for layout in root.below("Layout") for page in layout.children("Page")]
+    layout = root.child("Layout")
+    pages = list(layout.children("Page")) if layout is not None else []
     if root.name != "alto" or not pages:
-        raise Bad(
-            "bad_label", f"no ALTO file: its root is {plain(root.name)}" if pages else "an ALTO file without a Page"
-        )
+        raise Bad("bad_label", f"not ALTO: the root is {plain(root.name)}" if pages else "an ALTO file without a Page")
     unit = _said(root, "MeasurementUnit").lower() or "pixel"
     if unit not in _UNITS:
         raise Bad("bad_label", f"the unit is {plain(unit)}, not one of {', '.join(_UNITS)}")
-    return of_pages(pages, partial(_page, root, unit, _order(root)), changes)
+    description = root.child("Description")
+    file = _File(
+        unit=unit,
+        has_spaces=next(layout.below("SP"), None) is not None if layout is not None else False,
+        image="" if description is None else _said(description, "fileName"),
+        fields={} if description is None else _about(description),
+    )
+    return of_pages(list(zip(pages, _orders(root, pages), strict=True)), partial(_page, file), changes)
 
 
-def _page(root: Element, unit: str, order: list[str] | None, page: Element, changes: Counter[str]) -> Label:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    """What holds for all pages of a file."""
+
+    unit: str
+    has_spaces: bool
+    image: str
+    fields: Mapping[str, Any]
+
+
+def _page(file: _File, page_and_order: tuple[Element, list[str] | None], changes: Counter[str]) -> Label:
+    page, order = page_and_order
     size = page_size(page.get("HEIGHT"), page.get("WIDTH"))
-    if size is None and unit != "pixel":
-        raise Bad("bad_label", f"coordinates are in {unit} and the page has no size to scale them by")
+    if size is None and file.unit != "pixel":
+        raise Bad("bad_label", f"coordinates are in {file.unit} and the page has no size to scale them by")
     whole = Block()
-    _collect(page, whole, changes, has_spaces=next(root.below("SP"), None) is not None)
+    _collect(page, whole, changes, has_spaces=file.has_spaces)
     if order is None:
         changes["layout:order_of_document"] += 1
     else:
         changes["layout:order_repeated"] += len(order) - len(set(order))
     found = assembled(whole, order, changes)
-    return replace(
-        found,
-        page_size=size,
-        image=_said(root.child("Description") or root, "fileName"),
-        fields=_fields(root, page, changes),
-    )
+    return replace(found, page_size=size, image=file.image, fields={**file.fields, **_fields(page, changes)})
 
 
 # --------------------------------------------------------------------------- blocks, lines, words
@@ -114,10 +127,20 @@ def _outline(element: Element, changes: Counter[str]) -> tuple[float, ...]:
 
 
 # --------------------------------------------------------------------------- order, and what else it says
-def _order(root: Element) -> list[str] | None:
-    """Ids of blocks, lines and words in the order of nested groups; None where the file has none."""
+def _orders(root: Element, pages: Sequence[Element]) -> list[list[str] | None]:
+    """For each page the ids of blocks, lines and words in the order of nested groups; None where the file has none."""
     order = root.child("ReadingOrder")
-    return None if order is None else [reference.get("REF") for reference in order.below("ElementRef")]
+    if order is None:
+        return [None] * len(pages)
+    names = [reference.get("REF") for reference in order.below("ElementRef")]
+    if len(pages) == 1:
+        return [names]
+    page_of = {element.get("ID"): number for number, page in enumerate(pages) for element in page.below()}
+    parts: list[list[str]] = [[] for _ in pages]
+    for name in names:
+        if name in page_of:
+            parts[page_of[name]].append(name)
+    return [*parts]
 
 
 def _said(element: Element, name: str) -> str:
@@ -125,19 +148,22 @@ def _said(element: Element, name: str) -> str:
     return "" if found is None else found.text().strip()
 
 
-def _fields(root: Element, page: Element, changes: Counter[str]) -> dict[str, Any]:
-    description = root.child("Description") or root
+def _about(description: Element) -> dict[str, Any]:
     # The last step is the one that wrote the file.
     software = list(description.below("processingSoftware"))
-    tool = "@".join(
-        said for name in ("softwareName", "softwareVersion") if software and (said := _said(software[-1], name))
-    )
-    number = page.get("PHYSICAL_IMG_NR")
+    tool = [_said(software[-1], name) for name in ("softwareName", "softwareVersion")] if software else []
     fields = {
         "document_id": _said(description, "documentIdentifier"),
+        "annotator": "@".join(part for part in tool if part),
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _fields(page: Element, changes: Counter[str]) -> dict[str, Any]:
+    number = page.get("PHYSICAL_IMG_NR")
+    fields = {
         "page": int(number) if number.isascii() and number.isdigit() and len(number) < 10 else number,
         "printed_page": page.get("PRINTED_IMG_NR"),
-        "annotator": tool,
         "confidence": share(page.get("PC"), changes),
     }
     return {key: value for key, value in fields.items() if value not in ("", None)}

@@ -62,13 +62,22 @@ def read(data: bytes, changes: Counter[str]) -> Label:
 
 def label(root: Element, changes: Counter[str]) -> Label:
     """The label in the root element of an hOCR document."""
-    pages = [element for element in root.below() if "ocr_page" in _classes(element)]
+    pages = list(_pages(root))
     if not pages:
         raise Bad("bad_label", "an HTML document without an ocr_page")
-    return of_pages(pages, partial(_page, root), changes)
+    return of_pages(pages, partial(_page, _about(root)), changes)
 
 
-def _page(root: Element, page: Element, changes: Counter[str]) -> Label:
+def _pages(element: Element) -> Iterator[Element]:
+    """The outermost pages."""
+    if "ocr_page" in _classes(element):
+        yield element
+        return
+    for child in element.children():
+        yield from _pages(child)
+
+
+def _page(about: dict[str, Any], page: Element, changes: Counter[str]) -> Label:
     stated = _properties(page)
     corners = numbers([stated["bbox"]], changes) if "bbox" in stated else ()
     is_whole = len(corners) == 4 and corners[:2] == (0, 0) and min(corners[2:]) > 0
@@ -79,7 +88,7 @@ def _page(root: Element, page: Element, changes: Counter[str]) -> Label:
         found,
         page_size=(corners[3], corners[2]) if is_whole else None,
         image=stated.get("image", "").strip("\"'"),
-        fields=_fields(root, page, stated),
+        fields={**about, **_fields(page, stated)},
     )
 
 
@@ -163,16 +172,24 @@ def _properties(element: Element) -> dict[str, str]:
     return found
 
 
-def _fields(root: Element, page: Element, stated: dict[str, str]) -> dict[str, Any]:
+def _about(root: Element) -> dict[str, Any]:
+    """What the document says of itself."""
     said = {meta.get("name").lower(): meta.get("content") for meta in root.below("meta") if meta.get("name")}
-    system, _, version = said.get("ocr-system", "").strip().partition(" ")
-    number = stated.get("ppageno", "")
+    system, _, version = said.get("ocr-system", "").partition(" ")
     fields = {
         "document_id": said.get("dc.identifier", ""),
+        "annotator": f"{system}@{version.strip()}" if version.strip() else system,
+        "language": root.get("lang"),
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _fields(page: Element, stated: dict[str, str]) -> dict[str, Any]:
+    number = stated.get("ppageno", "")
+    fields = {
         # hOCR counts pages from 0.
         "page": int(number) + 1 if number.isascii() and number.isdigit() and len(number) < 10 else "",
         "printed_page": stated.get("lpageno", "").strip("\"'"),
-        "annotator": f"{system}@{version.strip()}" if version.strip() else system,
-        "language": page.get("lang") or root.get("lang"),
+        "language": page.get("lang"),
     }
     return {key: value for key, value in fields.items() if value != ""}

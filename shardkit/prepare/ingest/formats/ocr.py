@@ -158,7 +158,9 @@ def _label(
             changes["label_missing"] += 1
             return None
         raise Bad("missing_label", f"{pair.image()} has no label ({', '.join(readers)})")
-    return read_label({kind: reader.below_root(file) for kind, file in files.items()}, changes, readers)
+    read = {kind: reader.below_root(file) for kind, file in files.items()}
+    more = [(kind, reader.below_root(file)) for kind, file in pair.more_label_files()]
+    return read_label(read, changes, readers, more)
 
 
 def _relation(label: Label, *, has_text: bool) -> Relation:

@@ -14,7 +14,7 @@ that differ make the label ambiguous, and the order of files in a folder decides
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +32,18 @@ TEXT_LABELS = (".gt.txt", ".txt")
 _BOX_FIELDS = ("bbox", "box", "polygon", "points", "quad")
 
 
-def read_label(files: Mapping[str, bytes], changes: Counter[str], readers: Mapping[str, Read] | None = None) -> Label:
+def read_label(
+    files: Mapping[str, bytes],
+    changes: Counter[str],
+    readers: Mapping[str, Read] | None = None,
+    more: Sequence[tuple[str, bytes]] = (),
+) -> Label:
     """The label that the label files of one stem give together.
 
     Args:
         files: suffix -> bytes; at least one.
         readers: suffix -> reader, for all suffixes of `files`; `READERS` unless a format has its own.
+        more: (suffix, bytes) of layout files of the same page in other folders.
 
     Raises:
         Bad: where they disagree, are empty, or are not what they must be.
@@ -49,7 +55,7 @@ def read_label(files: Mapping[str, bytes], changes: Counter[str], readers: Mappi
     if len(texts) > 1:
         differs = len({label.text for label in texts}) > 1
         changes["label_witness_differs" if differs else "label_witness"] += 1
-    chosen = [*structured, *texts[:1]]
+    chosen = [*structured, *(table[suffix](data, changes) for suffix, data in more), *texts[:1]]
     if not chosen:
         found = ", ".join(key for label in labels.values() for key in label.fields)
         raise Bad("bad_label", f"the label has neither text nor lines (found: {plain(found or 'nothing', 60)})")
@@ -114,7 +120,7 @@ def from_json(data: bytes, changes: Counter[str]) -> Label:
         return Label(text=value)
     if not isinstance(value, dict):
         raise Bad("bad_label", "the .json is neither an object with text or lines nor a text")
-    return funsd.form(value, changes) if funsd.is_form(value) else from_object(value)
+    return funsd.form(value, changes) if funsd.is_form(value) else from_object(value, changes)
 
 
 def from_xml(data: bytes, changes: Counter[str]) -> Label:
@@ -143,7 +149,7 @@ LABELS = tuple(READERS)
 """Suffixes of the label files that are known."""
 
 
-def from_object(value: Mapping[str, Any]) -> Label:
+def from_object(value: Mapping[str, Any], changes: Counter[str]) -> Label:
     """The label in a JSON object with text, or with lines and their order.
 
     Raises:
@@ -156,6 +162,8 @@ def from_object(value: Mapping[str, Any]) -> Label:
     used = {"text", "lines", "reading_order", "size"}
     if "lines" in value:
         layout = _lines(value["lines"], value.get("reading_order"))
+        order = value.get("reading_order")
+        changes["order_completed"] += order is not None and len(order) < len(layout)
         in_order = sorted(range(len(layout)), key=lambda k: layout[k].order or 0)
         assembled = "\n".join(layout[k].text or "" for k in in_order)
         if text is not None and trimmed(text) != assembled:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from shardkit.prepare.ingest.formats.label import Label
-from shardkit.prepare.ingest.formats.xml_safe import Element
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.records import LayoutItem
 
@@ -74,7 +74,10 @@ def assembled(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
     return Label(text="\n".join(texts), layout=tuple(items.done))
 
 
-def of_pages(pages: Sequence[Element], page: Callable[[Element, Counter[str]], Label], changes: Counter[str]) -> Label:
+Page = TypeVar("Page")
+
+
+def of_pages(pages: Sequence[Page], page: Callable[[Page, Counter[str]], Label], changes: Counter[str]) -> Label:
     """The label of a file of one page or several; a page of several that cannot be used is left to say so itself.
 
     Raises:
@@ -83,9 +86,9 @@ def of_pages(pages: Sequence[Element], page: Callable[[Element, Counter[str]], L
     if len(pages) == 1:
         return page(pages[0], changes)
     labels = []
-    for element in pages:
+    for one in pages:
         try:
-            labels.append(page(element, changes))
+            labels.append(page(one, changes))
         except Bad as bad:
             labels.append(Label(text="", bad=bad))
     return Label(text="\f".join(label.text for label in labels), pages=tuple(labels))
