@@ -24,6 +24,7 @@ AUTO = "auto"
 Rule = Callable[[Sample], bool]
 
 _ROOT = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?(alto|PcGts|record|document)[\s>/]")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _OCR_PAGE = re.compile(rb"class\s*=\s*[\"'][^\"']*\bocr_page\b")
 _CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
 _CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
@@ -183,7 +184,7 @@ def _ocr(sample: Sample) -> bool:
 
 
 def _root(sample: Sample, *roots: bytes) -> bool:
-    found = (_ROOT.search(head) for head in sample.heads_of(".xml"))
+    found = (_ROOT.search(_COMMENT.sub(b"", head)) for head in sample.heads_of(".xml"))
     return any(match is not None and match[1] in roots for match in found)
 
 

@@ -7,6 +7,7 @@ import pytest
 from shardkit.prepare.ingest.formats import text
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import config, reader, record
+from tests.prepare.ingest.runs import Ingested
 
 
 def draft(row, tmp_path, **settings):
@@ -38,3 +39,26 @@ def test_a_row_is_excluded_for_its_own_reason(tmp_path, row, reason):
     assert bad.value.reason == reason
     if reason == "missing_field":
         assert "conversations, prompt" in bad.value.detail
+
+
+def test_files_are_texts_too(tmp_path):
+    folder = tmp_path / "books"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "one.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (folder / "blank.TXT").write_bytes(b" \n")
+    (folder / "latin.txt").write_bytes(b"caf\xe9")
+    (folder / "other.log").write_bytes(b"no")
+    got = Ingested(tmp_path / "out", "text", folder)
+    assert got.counts == (3, 1, 2)
+    assert got.exclusions == {"blank.TXT": "empty_text", "latin.txt": "invalid_utf8"}
+    assert got.rows["a/one.txt"].text == "one\ntwo"
+    assert got.rows["a/one.txt"].group == "a/one.txt"
+    assert got.changes == {"byte_order_mark": 1, "crlf_text": 1}
+
+
+def test_tables_come_before_files(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(b'{"text": "row"}\n')
+    (tmp_path / "in" / "LICENSE.txt").write_bytes(b"licence")
+    assert [row.text for row in Ingested(tmp_path / "out", "text", tmp_path / "in").examples] == ["row"]
+    assert Ingested(tmp_path / "one", "text", tmp_path / "in" / "LICENSE.txt").rows["LICENSE.txt"].text == "licence"

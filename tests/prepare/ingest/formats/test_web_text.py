@@ -1,0 +1,70 @@
+"""HTML as a reader sees it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytest.importorskip("lxml", reason="unavailable: reading HTML needs lxml")
+
+from shardkit.prepare.ingest.formats.web_text import Picture, read_html
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>one\n  <b>two</b>,\tthree", "one two, three"),
+        ("<p>a</p><p>b</p>c", "a\n\nb\n\nc"),
+        ("a<br>b", "a\nb"),
+        ("<pre>\nif a:\n    b &amp; c\n\n</pre>d", "if a:\n    b & c\n\nd"),
+        ("<ul><li>x<li>y</ul>", "- x\n- y"),
+        ("<ol start=3><li><p>x</p><ul><li>inner</ul><li>y</ol>", "3. x\n\n  - inner\n4. y"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a\tb\n1\t2"),
+        ("&eacute;&#x4e2d;&nbsp;&lt;img src=x&gt; &unknown;", "\u00e9\u4e2d\u00a0<img src=x> &unknown;"),
+        ("a<script>if (a < b) { document.write('<p>no') }</script>b", "ab"),
+        ("<style>p {}</style><noscript><img src=n></noscript><select><option>o</select>b", "b"),
+        ("<svg><text>no</text></svg><iframe>no</iframe><template><p>no</template>b", "b"),
+        ("<!DOCTYPE html [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><p>&x;", "]>\n\n&x;"),
+        ("</p></div>loose &amp; open <b>text", "loose & open text"),
+    ],
+)
+def test_text(html, text):
+    assert read_html(html).parts == [text]
+
+
+def test_pictures_stand_between_texts():
+    page = read_html("<p>a <img src=1.png alt='x &amp; y' title=t> b<img src=2.png><img alt=none>")
+    assert page.parts == ["a", Picture(src="1.png", alt="x & y", title="t"), "b", Picture(src="2.png")]
+    assert page.changes == {"picture_without_address": 1}
+
+
+def test_a_picture_that_is_loaded_later_is_taken():
+    page = read_html("<img data-src=1.png src='data:image/gif;base64,R0lGOD'><img src=2.png data-src=3.png>")
+    assert [part.src for part in page.parts] == ["1.png", "2.png"]
+
+
+def test_what_a_page_says_of_itself():
+    page = read_html(
+        "<html lang=de><title> A &amp;\nB </title><base href='https://x/y/'><meta property='og:url' content=one>"
+        "<link rel=canonical href=two><p>c<!-- d -->"
+    )
+    assert (page.title, page.language, page.base, page.url) == ("A & B", "de", "https://x/y/", "two")
+    assert page.parts == ["c"]
+    assert page.changes == {"comment_dropped": 1}
+
+
+@pytest.mark.parametrize("html", ["", "  \n", "<p>", "<!-- x -->", "<script>x</script>"])
+def test_nothing_to_read_is_nothing(html):
+    assert read_html(html).parts == []
+
+
+@pytest.mark.parametrize("piece", ["<!--", "<a ", "<a b='", "<![CDATA[", "</a ", "<div>", "<i><p>", "<ol><li>", "&", "<"])
+def test_time_grows_with_length_and_not_faster(piece):
+    def seconds(count: int) -> float:
+        begin = time.process_time()
+        read_html(piece * count)
+        return time.process_time() - begin
+
+    few, many = min(seconds(20_000) for _ in range(2)), seconds(160_000)
+    assert many < 32 * few + 0.5
