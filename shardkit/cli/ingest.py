@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,18 @@ from shardkit.errors import ConfigError
 from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest import AUTO, SOURCES, IngestConfig, IngestResult, resolved, run
 from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
+from shardkit.prepare.ingest.recipes import load, names
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
 EPILOG = """\b
 Formats:
   auto               whichever of these the input shows; without -o it is only named
   rows (jsonl)       JSON lines or Parquet: {"text": "<image> ...", "images": [...]}
-  caption            CSV, TSV, JSON lines or Parquet of image paths and texts; tars; folders of STEM.jpg + STEM.txt
+  caption            CSV, TSV, JSON lines or Parquet of image paths or addresses and texts, with or without a header;
+                     JSON of COCO, Karpathy's splits or SBU; tars, also of img2dataset; folders of STEM.jpg + STEM.txt
   webdataset         caption, tars only
   ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json; and all formats of OCR by what they hold
+  alto, page, hocr   pictures + layout files (.xml, .alto.xml, .page.xml, .hocr, .html), also in folders beside them
   docbank            STEM_ori.jpg or STEM.jpg + STEM.txt of tokens, boxes and labels
   funsd              images/ID.png + annotations/ID.json of entities, words and links
   icdar, sroie       pictures + .txt or .csv of x1,y1,...,x4,y4,text; sroie with key/ID.json
@@ -48,22 +52,38 @@ Formats:
 \b
 Example:
   shardkit ingest caption pairs.csv --images photos -o work/captions --licence CC-BY-4.0
-"""
+  shardkit ingest --recipe coco-captions coco -o work/coco
+
+\b
+Recipes:
+""" + textwrap.fill(", ".join(names()), width=110, initial_indent="  ", subsequent_indent="  ")
 
 _FILE = click.Path(path_type=Path)
 _size = click.IntRange(min=1)
 
 
+class _FormatOrPath(click.Choice):  # type: ignore[type-arg] - no generic class before click 8.2
+    """FORMAT, or with --recipe the first PATH: which of them it is shows when all options are known."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value
+
+
 @click.command(epilog=EPILOG)
-@click.argument("format", metavar="FORMAT", type=click.Choice([AUTO, *SOURCES]))
-@click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1, required=True)
+@click.argument("format", metavar="FORMAT", type=_FormatOrPath([AUTO, *SOURCES]))
+@click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1)
 @click.option("-o", "--out", "output", type=_FILE, help="The dataset to write.")
 @click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
 @click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
               help="A shard closes when its payload reaches this.")  # fmt: skip
 @click.option("--unit-size", type=_size, default=UNIT_BYTES, show_default=True, metavar="BYTES",
               help="Input of one unit of work; shards do not cross units.")  # fmt: skip
-@click.option("--source", metavar="NAME", help="Name of the source. [default: the name of the input folder]")
+@click.option("--recipe", metavar="NAME|FILE",
+              help="A public dataset by name, or a TOML file: gives FORMAT, columns, licence, group and revision; options "
+                   "that are given win.")  # fmt: skip
+@click.option(
+    "--source", metavar="NAME", help="Name of the source. [default: the recipe's, or that of the input folder]"
+)
 @click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
 @click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")
 @click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance.")
@@ -73,6 +93,8 @@ _size = click.IntRange(min=1)
               help='Local files of addresses, which are never fetched: JSON lines of {"url", "file"}, or tables, tars and '
                    "folders of img2dataset. Repeatable.")  # fmt: skip
 @click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
+@click.option("--label-vocab", type=_FILE, metavar="FILE",
+              help="What token ids of labels stand for, one a line; recorded, and spelled out by paddleocr.")  # fmt: skip
 @click.option("--group-by", metavar="FIELD",
               help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
 @click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
@@ -90,9 +112,16 @@ _size = click.IntRange(min=1)
 @click.option("--max-image-bytes", type=_size, default=MediaLimits().max_bytes, show_default=True)
 @click.option("--max-aspect", type=_size, default=MediaLimits().max_aspect, show_default=True,
               help="Longer side over shorter side.")  # fmt: skip
+@click.option("--missing-urls", type=_FILE, metavar="FILE",
+              help="After the commit, write the addresses without a file here, as img2dataset reads them: .txt, .csv, .tsv, "
+                   ".jsonl, .parquet.")  # fmt: skip
 @options(workers_option, overwrite_option, dry_run_option, json_option, quiet_option)
-def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
+def command(*, recipe: str | None, as_json: bool, quiet: bool, **given: Any) -> None:
     """Read raw dumps into one dataset: every record kept, or excluded with its reason."""
+    given["format"], given["paths"] = _format_and_paths(given["format"], given["paths"], recipe)
+    given["fields"] = parse_pairs(given["fields"], "--field")
+    if recipe is not None:
+        given = load(recipe).options(given)
     if given["output"] is None and not given["dry_run"] and given["format"] != AUTO:
         raise ConfigError("there is no output", hint="give -o DATASET, or --dry-run")
     limits = MediaLimits(
@@ -100,7 +129,6 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
         max_bytes=given.pop("max_image_bytes"),
         max_aspect=given.pop("max_aspect"),
     )
-    given["fields"] = parse_pairs(given["fields"], "--field")
     asked = IngestConfig(limits=limits, **given)
     config = resolved(asked)
     if asked.format == AUTO:
@@ -110,6 +138,18 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
         return
     result = run(config, progress_bar(f"ingest {config.format}", quiet=quiet))
     _print(result, config.format, as_json=as_json, quiet=quiet)
+
+
+def _format_and_paths(first: str, rest: tuple[Path, ...], recipe: str | None) -> tuple[str | None, tuple[Path, ...]]:
+    """FORMAT and PATHs; with --recipe FORMAT may be left out."""
+    is_format = first in (AUTO, *SOURCES)
+    if recipe is not None and (not is_format or Path(first).exists()):
+        return None, (Path(first), *rest)
+    if not is_format:
+        raise click.BadParameter(f"{first!r} is not one of {', '.join((AUTO, *SOURCES))}.", param_hint="FORMAT")
+    if not rest:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    return first, rest
 
 
 def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
@@ -125,6 +165,7 @@ def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> No
         "unchanged": result.unchanged,
         "images": result.num_images,
         "bytes": result.num_bytes,
+        **({"num_captions": captions} if (captions := result.tally.changes["num_captions"]) else {}),
         **counts,
     }
     print_result(summary, as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

@@ -51,9 +51,9 @@ def follow(
     turn = _TURNS.get(orientation) if size is raster and orientation != 1 else None
     down, right = (1.0, 1.0) if page is None else (size[0] / page[0], size[1] / page[1])
     if (down, right) != (1.0, 1.0):
-        changes["layout:scaled"] += 1
+        changes["layout_scaled"] += 1
     if turn is not None:
-        changes["layout:turned"] += 1
+        changes["layout_turned"] += 1
     if turn is None and (down, right) == (1.0, 1.0):
         return tuple(items)
 

@@ -39,7 +39,7 @@ def test_a_box_covers_the_same_pixels_after_turning(orientation):
         (x0, y0, x1, y1), changes = moved(box, page=page, upright=upright.shape, orientation=media.orientation)
         assert upright[int(y0) : int(y1), int(x0) : int(x1)].min() == 255
         assert (x1 - x0) * (y1 - y0) == 30 * 8
-        assert changes["layout:turned"] == (orientation != 1)
+        assert changes["layout_turned"] == (orientation != 1)
 
 
 def test_a_layout_that_counts_on_the_upright_picture_is_not_turned_again():
@@ -50,7 +50,7 @@ def test_a_layout_that_counts_on_the_upright_picture_is_not_turned_again():
 def test_pages_in_other_units_are_scaled_side_by_side():
     polygon, changes = moved((10, 10, 20, 20, 10, 20), page=(100, 200), upright=(50, 99))
     assert polygon == pytest.approx((4.95, 5, 9.9, 10, 4.95, 10))
-    assert changes == {"layout:scaled": 1}
+    assert changes == {"layout_scaled": 1}
 
 
 def test_a_page_of_another_shape_is_that_of_another_image():

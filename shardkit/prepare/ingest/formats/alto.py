@@ -72,9 +72,9 @@ def _page(file: _File, page_and_order: tuple[Element, list[str] | None], changes
     whole = Block()
     _collect(page, whole, changes, has_spaces=file.has_spaces)
     if order is None:
-        changes["layout:order_of_document"] += 1
+        changes["order_of_document"] += 1
     else:
-        changes["layout:order_repeated"] += len(order) - len(set(order))
+        changes["order_repeated"] += len(order) - len(set(order))
     found = assembled(whole, order, changes)
     return replace(found, page_size=size, image=file.image, fields={**file.fields, **_fields(page, changes)})
 
@@ -103,7 +103,7 @@ def _line(element: Element, changes: Counter[str], *, has_spaces: bool) -> Line:
             text += child.get("CONTENT")
         elif child.name == "String":
             content = child.attributes.get("CONTENT", "")
-            changes["layout:alternatives"] += sum(1 for _ in child.children("ALTERNATIVE"))
+            changes["alternatives_left_out"] += sum(1 for _ in child.children("ALTERNATIVE"))
             if words and not has_spaces:
                 text += " "
             text += content

@@ -44,7 +44,7 @@ def share(text: str, changes: Counter[str], whole: float = 1.0) -> float | None:
     except ValueError:
         value = math.nan
     if not 0.0 <= value <= 1.0:
-        changes["layout:confidence_unusable"] += 1
+        changes["confidence_unusable"] += 1
         return None
     return value
 

@@ -56,7 +56,7 @@ def read(data: bytes, changes: Counter[str]) -> Label:
         if bad.reason != "invalid_xml":
             raise
         root = parse_html(text)
-        changes["layout:html_repaired"] += 1
+        changes["html_repaired"] += 1
     return label(root, changes)
 
 

@@ -76,7 +76,7 @@ def _line(element: Element, changes: Counter[str]) -> Line:
     text, confidence = _text(element, changes)
     of_words = " ".join(word.text for word in words if word.text)
     if text and of_words and text.split() != of_words.split():
-        changes["layout:line_differs_from_words"] += 1
+        changes["line_differs_from_words"] += 1
     return Line(
         id=element.get("id"),
         text=text or of_words,
@@ -98,7 +98,7 @@ def _text(element: Element, changes: Counter[str]) -> tuple[str, float | None]:
     choices = list(element.children("TextEquiv"))
     if not choices:
         return "", None
-    changes["layout:alternatives"] += len(choices) - 1
+    changes["alternatives_left_out"] += len(choices) - 1
     chosen = min(choices, key=lambda choice: _index(choice.get("index")))
     unicode = chosen.child("Unicode")
     return (unicode.text() if unicode is not None else ""), share(chosen.get("conf"), changes)
@@ -122,10 +122,10 @@ def _order(page: Element, changes: Counter[str]) -> list[str] | None:
     """Ids of regions as the file orders them; None where it does not."""
     order = page.child("ReadingOrder")
     if order is None:
-        changes["layout:order_of_document"] += 1
+        changes["order_of_document"] += 1
         return None
     names = list(_group(order))
-    changes["layout:order_repeated"] += len(names) - len(set(names))
+    changes["order_repeated"] += len(names) - len(set(names))
     return names
 
 

@@ -70,7 +70,7 @@ def assembled(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
         if num_elements:
             raise Bad("layout_without_text", f"the layout has {num_elements} lines and not one word")
         raise Bad("empty_text", "the layout has no element of text")
-    changes["layout:illegible"] += items.num_illegible
+    changes["illegible_text"] += items.num_illegible
     return Label(text="\n".join(texts), layout=tuple(items.done))
 
 
@@ -126,12 +126,12 @@ def _in_order(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
         elif name in blocks:
             whole(blocks[name], named_too=False)
         else:
-            changes["layout:order_of_nothing"] += 1
+            changes["order_of_nothing"] += 1
     num_ordered = len(placed)
     whole(page, named_too=True)
     if order is not None:
         left = list(placed.values())[num_ordered:]
-        changes["layout:not_in_order"] += len({id(block) for block, line in left if line is not None or block.text})
+        changes["not_in_order"] += len({id(block) for block, line in left if line is not None or block.text})
     return list(placed.values())
 
 

@@ -67,7 +67,7 @@ def test_html_that_is_no_xml_is_read_all_the_same():
     broken = document(page(line(word("a"), word("b &nbsp; c")), "<br><p>")).replace(b"<meta", b"<meta name=x><meta")
     label, changes = read(broken)
     assert label.text == "a b c"
-    assert changes["layout:html_repaired"] == 1
+    assert changes["html_repaired"] == 1
     assert label.fields["annotator"] == "tesseract@5.3.0"
 
 
@@ -85,7 +85,7 @@ def test_odd_properties_lose_only_themselves():
     label, changes = read(document(page(odd, title="image &quot;a.png&quot;; bbox 10 10 50 60")))
     assert label.text == "a b"
     assert label.page_size is None
-    assert changes == {"layout:confidence_unusable": 1, "box_unusable": 1}
+    assert changes == {"confidence_unusable": 1, "box_unusable": 1}
 
 
 @pytest.mark.parametrize(

@@ -45,18 +45,18 @@ def refs(*names: str) -> str:
 @pytest.mark.parametrize(
     ("order", "text", "changes"),
     [
-        ("", "r1\nr2\nr3", {"layout:order_of_document": 1}),
+        ("", "r1\nr2\nr3", {"order_of_document": 1}),
         (f"<OrderedGroup>{refs('r3', 'r1', 'r2')}</OrderedGroup>", "r3\nr1\nr2", {}),
         # The index decides, not the place.
         ('<OrderedGroup><RegionRefIndexed index="7" regionRef="r1"/><RegionRefIndexed index="2" regionRef="r3"/></OrderedGroup>',
-         "r3\nr1\nr2", {"layout:not_in_order": 1}),
+         "r3\nr1\nr2", {"not_in_order": 1}),
         # Groups in groups: an ordered one by index, an unordered one as it stands.
         ('<OrderedGroup><UnorderedGroupIndexed index="1"><RegionRef regionRef="r1"/></UnorderedGroupIndexed>'
          '<OrderedGroupIndexed index="0">' + refs("r3", "r2") + "</OrderedGroupIndexed></OrderedGroup>", "r3\nr2\nr1", {}),
         ("<UnorderedGroup><OrderedGroup>" + refs("r2") + '</OrderedGroup><RegionRef regionRef="r1"/></UnorderedGroup>',
-         "r2\nr1\nr3", {"layout:not_in_order": 1}),
+         "r2\nr1\nr3", {"not_in_order": 1}),
         (f"<OrderedGroup>{refs('r2', 'r2', 'gone')}</OrderedGroup>", "r2\nr1\nr3",
-         {"layout:order_repeated": 1, "layout:order_of_nothing": 1, "layout:not_in_order": 2}),
+         {"order_repeated": 1, "order_of_nothing": 1, "not_in_order": 2}),
     ],
 )  # fmt: skip
 def test_the_text_follows_the_reading_order(order, text, changes):
@@ -99,7 +99,7 @@ def test_of_several_texts_the_lowest_index_is_the_text():
     )
     label, changes = read(page(region("r", f'<TextLine id="l"><Coords points="0,0 5,0 5,5"/>{choices}</TextLine>')))
     assert (label.text, label.layout[1].confidence) == ("first", 0.9)
-    assert changes["layout:alternatives"] == 2
+    assert changes["alternatives_left_out"] == 2
 
 
 def test_points_may_be_elements_and_a_bad_outline_loses_only_itself():
@@ -130,7 +130,7 @@ def test_a_mark_of_what_cannot_be_read_is_no_text():
     label, changes = read(page(region("r", line("l", "###"), line("m", "clear"))))
     assert label.text == "clear"
     assert [i.text for i in label.layout] == [None, None, "clear"]
-    assert changes["layout:illegible"] == 1
+    assert changes["illegible_text"] == 1
 
 
 @pytest.mark.parametrize(
