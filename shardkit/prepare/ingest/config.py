@@ -9,6 +9,7 @@ from typing import Any
 
 from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
+from shardkit.media.phash import LOOKS
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
 INGEST_VERSION = 2
@@ -93,5 +94,6 @@ class IngestConfig:
             "max_bytes": self.limits.max_bytes,
             "max_aspect": self.limits.max_aspect,
             "decoder": DECODER,
+            "looks": LOOKS,
             **({} if label_vocab is None else {"label_vocab": label_vocab}),
         }

@@ -22,6 +22,7 @@ def clipped(items: Sequence[LayoutItem], width: int, height: int, changes: Count
         points = _clip(item.polygon, width, height)
         if points is None:
             changes["box_dropped"] += 1
+            changes[f"box_dropped:{'outside' if _has_area(item.polygon) else 'no_area'}"] += 1
             points = ()
         elif points != item.polygon:
             changes["box_clipped"] += 1
@@ -37,6 +38,10 @@ def scaled(
     return tuple(
         replace(item, polygon=tuple(value * by[k % 2] for k, value in enumerate(item.polygon))) for item in items
     )
+
+
+def _has_area(polygon: tuple[float, ...]) -> bool:
+    return len(set(polygon[0::2])) > 1 and len(set(polygon[1::2])) > 1
 
 
 def _clip(polygon: tuple[float, ...], width: int, height: int) -> tuple[float, ...] | None:

@@ -94,7 +94,7 @@ def test_boxes_are_kept_clipped_or_dropped_and_counted():
         100, 60, changes,
     )  # fmt: skip
     assert [i.polygon for i in got] == [(1, 2, 90, 50), (0, 0, 10, 10), (), (), (), (90, 50, 100, 60)]
-    assert changes == {"box_clipped": 2, "box_dropped": 2}
+    assert changes == {"box_clipped": 2, "box_dropped": 2, "box_dropped:outside": 1, "box_dropped:no_area": 1}
     assert all(i.text == "t" for i in got)
 
 

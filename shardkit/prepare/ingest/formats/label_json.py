@@ -88,7 +88,7 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
         yield from mmocr.drafts(record, config, reader)
         return
     changes = Counter(record.changes)
-    labels = [_label(value) for value in record.value["labels"]]
+    labels = [_label(value, changes) for value in record.value["labels"]]
     for other in labels[1:]:
         if trimmed(other.text) != trimmed(labels[0].text):
             raise Bad("ambiguous_label", f"labels differ: {plain(labels[0].text, 40)} / {plain(other.text, 40)}")
@@ -96,7 +96,7 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
     yield draft(record, record.value["image"], labels[0], changes)
 
 
-def _label(value: Any) -> Label:
+def _label(value: Any, changes: Counter[str]) -> Label:
     if not isinstance(value, dict):
         return Label(text=text_of(value, "the label"))
     rest: Mapping[str, Any] = {key: inner for key, inner in value.items() if key not in _IMAGE}
@@ -104,7 +104,7 @@ def _label(value: Any) -> Label:
     if name is not None:
         text_of(rest[name], name)
         rest = {"text": rest[name], **{key: inner for key, inner in rest.items() if key != name}}
-    label = from_object(rest)
+    label = from_object(rest, changes)
     if label.silent:
         raise Bad("missing_field", f"the entry has neither text nor lines (found: {plain(', '.join(rest), 60)})")
     return label

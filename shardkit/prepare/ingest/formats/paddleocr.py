@@ -3,7 +3,8 @@
     PATH TAB text                                             recognition
     PATH TAB [{"transcription": "...", "points": [[x, y], ...]}, ...]     detection; also key_cls, id, linking of forms
     ["PATH", "PATH"] TAB text                                 several pictures of one text
-    PATH id id id                                             token ids instead of a text, parted by spaces
+    PATH id id id                                             token ids instead of a text, parted by spaces; with
+                                                              --label-vocab they are spelled out, its first line being 1
 
 A polygon that cannot be used loses its box and not the page. ### and * mark what nobody can read: boxes without a text.
 """
@@ -22,6 +23,7 @@ from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.label import Label, lines_label, loose_polygon, text_of
 from shardkit.prepare.ingest.formats.label_list import draft
+from shardkit.prepare.ingest.label_vocab import load_vocabulary
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
@@ -34,7 +36,7 @@ _IDS = re.compile(r"(?P<image>\S+)(?P<ids>(?: +[0-9]{1,9})+) *")
 _EXTRA = ("key_cls", "id", "linking", "difficult")
 
 
-def drafts(record: Record, _config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
+def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
     """The draft of one line, or of each picture that it names.
 
     Raises:
@@ -45,7 +47,8 @@ def drafts(record: Record, _config: IngestConfig, _reader: Reader) -> Iterator[D
     path, tab, text = line.partition("\t")
     if not tab:
         image, ids = _token_ids(line)
-        yield draft(record, image, Label(text="", ocr_labels=ids), changes)
+        text = "" if config.label_vocab is None else _spelled(ids, load_vocabulary(config.label_vocab))
+        yield draft(record, image, Label(text=text, ocr_labels=ids), changes)
         return
     label = _label(text, changes)
     images = _images(path)
@@ -73,6 +76,14 @@ def _token_ids(line: str) -> tuple[str, tuple[int, ...]]:
     if found is None or not names_image(found["image"]):
         raise Bad("bad_label", f"no tab parts path and text: {plain(line, 40)}")
     return found["image"], tuple(map(int, found["ids"].split()))
+
+
+def _spelled(ids: tuple[int, ...], labels: tuple[str, ...]) -> str:
+    """The text that ids write: they count the lines of the vocabulary from 1."""
+    for one in ids:
+        if not 1 <= one <= len(labels):
+            raise Bad("image_labels", f"id {one} is none of the vocabulary, which has {len(labels)} lines")
+    return "".join(labels[one - 1] for one in ids)
 
 
 def _images(path: str) -> list[str]:

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from shardkit.errors import ConfigError
 from shardkit.prepare.ingest.formats import paddleocr
+from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest import generate_paddleocr
 from tests.prepare.ingest.builders import config, picture, reader, record
@@ -33,6 +35,28 @@ def test_ids_in_place_of_a_text_are_labels_of_the_picture(tmp_path):
     (draft,) = drafts(tmp_path, "00199980.jpg 107 423 47")
     assert (draft.images[0].path, draft.images[0].ocr_labels) == ("00199980.jpg", (107, 423, 47))
     assert [segment.kind for segment in draft.segments] == ["image"]
+
+
+def test_a_vocabulary_spells_ids_out_and_is_part_of_the_recipe(tmp_path):
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("x\ny\n<space>", encoding="utf-8")
+    settings = config(format="paddleocr", label_vocab=vocab)
+    (draft,) = paddleocr.drafts(record("a.png 2 3 1"), settings, reader(tmp_path))
+    assert (draft.segments[1].text, draft.images[0].ocr_labels) == ("y x", (2, 3, 1))
+    with pytest.raises(Bad, match="id 4"):
+        list(paddleocr.drafts(record("a.png 4"), settings, reader(tmp_path)))
+    digest = vocabulary_digest(vocab)
+    assert settings.recipe(source="s", on_missing_image="fail", label_vocab=digest)["label_vocab"] == digest
+    assert "label_vocab" not in settings.recipe(source="s", on_missing_image="fail")
+
+
+@pytest.mark.parametrize("data", [None, b"", b"gr\xfcn"])
+def test_a_vocabulary_that_cannot_be_used_is_a_config_error(tmp_path, data):
+    path = tmp_path / "vocab.txt"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"vocab\.txt"):
+        vocabulary_digest(path)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +116,9 @@ def test_a_list_named_with_its_pictures_is_still_a_list(tmp_path):
 def test_the_real_lines_whose_labels_are_ids(shared, tmp_path, kind):
     folder = shared / "data" / "ocr_lines_zh"
     wanted = {
-        row["image"].removeprefix("images/"): tuple(row["ids"])
+        row["image"].removeprefix("images/"): (tuple(row["ids"]), row["text"].replace("<space>", " "))
         for row in map(json.loads, (folder / "lines.jsonl").read_text(encoding="utf-8").splitlines())
     }
-    got = Ingested(tmp_path / "out", kind, folder, images=(folder / "images",))
+    got = Ingested(tmp_path / "out", kind, folder, images=(folder / "images",), label_vocab=folder / "label_cn.txt")
     assert got.counts == (11, 11, 0)
-    assert {row.images[0].path: row.images[0].ocr_labels for row in got.examples} == wanted
+    assert {row.images[0].path: (row.images[0].ocr_labels, row.text) for row in got.examples} == wanted
