@@ -7,6 +7,7 @@ filled up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from PIL import Image, ImageFile, features
@@ -58,18 +59,43 @@ def decode(data: bytes | memoryview, *, frame: int, limits: MediaLimits) -> Pict
         BadMedia: if `data` is not taken; see `REASONS`.
     """
     with opened(data, limits) as (kind, source):
-        _load(kind, source, frame, limits)
-        with reading(kind, "picture"):
-            filled_up = kind is JPEG and ends_early(data, source)
-        if filled_up:
-            raise BadMedia("truncated", "the JPEG data ends before the picture does, and an end mark hides it")
-        orientation = orientation_of(kind, source.info)
-        located = has_gps(source.info, getattr(source, "tag_v2", None))
-        image, changes = to_rgb(kind, source, data)
-        if image is source and kind in (GIF, TIFF):
-            # Frames of these are counted by going through the file, and a picture that is the file would go with it.
-            image = image.copy()
-        num_frames = count_frames(kind, source)
+        return _picture(kind, source, frame, data, limits)
+
+
+def decode_frames(data: bytes | memoryview, *, limits: MediaLimits) -> Iterator[Picture | BadMedia]:
+    """As `decode`, of every frame in order; one that is not taken is its BadMedia. The file is gone through once.
+
+    Raises:
+        BadMedia: if no frame can be opened.
+    """
+    frame, num_frames = 0, 1
+    while frame < num_frames:
+        with opened(data, limits) as (kind, source):
+            num_frames = count_frames(kind, source)
+            while frame < num_frames:
+                frame += 1
+                try:
+                    yield _picture(kind, source, frame - 1, data, limits)
+                except BadMedia as bad:
+                    yield bad
+                    break  # what a failed frame leaves of the open file is not trusted
+
+
+def _picture(
+    kind: Format, source: ImageFile.ImageFile, frame: int, data: bytes | memoryview, limits: MediaLimits
+) -> Picture:
+    _load(kind, source, frame, limits)
+    with reading(kind, "picture"):
+        filled_up = kind is JPEG and ends_early(data, source)
+    if filled_up:
+        raise BadMedia("truncated", "the JPEG data ends before the picture does, and an end mark hides it")
+    orientation = orientation_of(kind, source.info)
+    located = has_gps(source.info, getattr(source, "tag_v2", None))
+    image, changes = to_rgb(kind, source, data)
+    if image is source and kind in (GIF, TIFF):
+        # Frames of these are counted by going through the file, and a picture that is the file would go with it.
+        image = image.copy()
+    num_frames = count_frames(kind, source)
     if orientation != 1:
         image = upright(image, orientation)
         changes = (*changes, "orientation")

@@ -1,20 +1,22 @@
-"""One file in, one record out: header check, one full decode, ids, and the bytes to store.
+"""One file in, one record out: header check, one full decode, ids, hashes, and the bytes to store.
 
-bytes -> limits, format, size -> pixels -> asset_id (of the original), pixel_id (of the picture), stored bytes
+bytes -> limits, format, size -> pixels -> asset_id (of the original), pixel_id and looks (of the picture), stored bytes
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardkit.digest import sha256, xxh3
-from shardkit.media.decode import decode
+from shardkit.media.decode import Picture, decode, decode_frames
 from shardkit.media.limits import MediaLimits
+from shardkit.media.phash import Looks, looks
 from shardkit.media.pixels import pixel_id
 from shardkit.media.reasons import REASONS, BadMedia
 from shardkit.media.strip import Stripped, strip
 
-__all__ = ["REASONS", "BadMedia", "Media", "MediaLimits", "load"]
+__all__ = ["REASONS", "BadMedia", "Media", "MediaLimits", "load", "load_frames"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +46,8 @@ class Media:
     changes: tuple[str, ...]
     """What decoding changes, by name: orientation, alpha_on_white, depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored,
     frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure."""
+    looks: Looks
+    """Perceptual hashes and class of the picture."""
     has_gps: bool = False
     """The bytes as they came say where the picture was taken."""
 
@@ -63,13 +67,52 @@ def load(
         BadMedia: with a code of REASONS and one sentence.
     """
     picture = decode(data, frame=frame, limits=limits or MediaLimits())
+    return _media(picture, frame, sha256(data), _stored(data, picture, keep_metadata=keep_metadata))
+
+
+def load_frames(
+    data: bytes | memoryview, *, limits: MediaLimits | None = None, keep_metadata: bool = False
+) -> tuple[Media | BadMedia, ...]:
+    """The records of all frames or pages of `data`, as `load` makes each: the file is hashed and stripped once, so the
+    work grows with the pages and not with their square. A page that cannot be used is its BadMedia.
+
+    Raises:
+        BadMedia: if no picture can be opened.
+    """
+    return tuple(_media_of_frames(data, limits or MediaLimits(), keep_metadata))
+
+
+def _media_of_frames(data: bytes | memoryview, limits: MediaLimits, keep_metadata: bool) -> Iterator[Media | BadMedia]:
+    asset_id = sha256(data)
+    stored: dict[int, _Stored] = {}
+    for frame, picture in enumerate(decode_frames(data, limits=limits)):
+        if isinstance(picture, BadMedia):
+            yield picture
+            continue
+        if picture.orientation not in stored:
+            stored[picture.orientation] = _stored(data, picture, keep_metadata=keep_metadata)
+        yield _media(picture, frame, asset_id, stored[picture.orientation])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stored:
+    stripped: Stripped
+    xxh3: str
+
+
+def _stored(data: bytes | memoryview, picture: Picture, *, keep_metadata: bool) -> _Stored:
     stripped = (
         Stripped(data=bytes(data), removed={}) if keep_metadata else strip(picture.kind, data, picture.orientation)
     )
+    return _Stored(stripped=stripped, xxh3=xxh3(stripped.data))
+
+
+def _media(picture: Picture, frame: int, asset_id: str, stored: _Stored) -> Media:
+    stripped = stored.stripped
     return Media(
         stored=stripped.data,
-        asset_id=sha256(data),
-        stored_xxh3=xxh3(stripped.data),
+        asset_id=asset_id,
+        stored_xxh3=stored.xxh3,
         pixel_id=pixel_id(picture.image),
         media_type=picture.kind.media_type,
         extension=picture.kind.extension,
@@ -81,5 +124,6 @@ def load(
         num_removed_bytes=sum(stripped.removed.values()),
         orientation=picture.orientation,
         changes=picture.changes if stripped.is_sure else (*picture.changes, "metadata_left"),
+        looks=looks(picture.image),
         has_gps=picture.has_gps,
     )

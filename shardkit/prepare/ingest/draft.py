@@ -22,6 +22,8 @@ class ImageRef:
     origin: str | None = None
     """Address or member that it came from, for provenance."""
     frame: int = 0
+    has_siblings: bool = False
+    """Other frames of the same file are asked for, too: all are decoded in one go."""
     stated_size: tuple[int, int] | None = None
     """[height, width] that the data claims."""
     ocr_labels: tuple[int, ...] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from shardkit.errors import SourceError
 from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
-from shardkit.media.load import Media, load
+from shardkit.media.load import Media, load, load_frames
 from shardkit.media.reasons import BadMedia
 from shardkit.prepare.ingest.draft import Draft, ImageRef
 from shardkit.prepare.ingest.layout import clipped, scaled
@@ -116,8 +116,7 @@ def _load(ref: ImageRef, draft: Draft, policy: Policy, reader: Reader, changes: 
     """The image, or None where its place is dropped."""
     try:
         data = reader.image(ref, draft.folder)
-        loader = _load_again if len(data) <= _SMALL else load
-        media = loader(data, limits=policy.limits, frame=ref.frame, keep_metadata=policy.keep_metadata)
+        media = _decoded(data, ref, policy)
     except (Bad, BadMedia) as bad:
         shown = plain(ref.path or ref.name or "image", 80)
         detail = bad.detail if shown in bad.detail else f"{shown}: {bad.detail}"
@@ -141,6 +140,21 @@ def _load(ref: ImageRef, draft: Draft, policy: Policy, reader: Reader, changes: 
 
 _load_again = lru_cache(maxsize=64)(load)
 """Small pictures that pages repeat (logos, icons) are decoded once; at most 64 of 256 KiB are held."""
+
+_load_pages = lru_cache(maxsize=1)(load_frames)
+"""The pages of one file come one after the other, each an example of its own."""
+
+
+def _decoded(data: bytes, ref: ImageRef, policy: Policy) -> Media:
+    if ref.has_siblings:
+        pages = _load_pages(data, limits=policy.limits, keep_metadata=policy.keep_metadata)
+        if ref.frame < len(pages):
+            page = pages[ref.frame]
+            if isinstance(page, BadMedia):
+                raise page
+            return page
+    loader = _load_again if len(data) <= _SMALL else load
+    return loader(data, limits=policy.limits, frame=ref.frame, keep_metadata=policy.keep_metadata)
 
 
 def _image(media: Media, ref: ImageRef, changes: Counter[str]) -> Image:
@@ -240,9 +254,9 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
         "size": loaded.size,
         "stored_xxh3": media.stored_xxh3,
         "pixel_id": media.pixel_id,
-        "phash": None,
-        "phash_fine": None,
-        "class": None,
+        "phash": media.looks.phash,
+        "phash_fine": media.looks.phash_fine,
+        "class": media.looks.picture_class,
         "has_gps": media.has_gps,
     }
 
