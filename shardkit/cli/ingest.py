@@ -62,7 +62,7 @@ _FILE = click.Path(path_type=Path)
 _size = click.IntRange(min=1)
 
 
-class _FormatOrPath(click.Choice):  # type: ignore[type-arg] - no generic class before click 8.2
+class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic before click 8.2
     """FORMAT, or with --recipe the first PATH: which of them it is shows when all options are known."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -35,7 +35,9 @@ def check_place(path: Path, config: IngestConfig) -> None:
         OutputError: where there is no such folder.
     """
     if config.dry_run or config.output is None:
-        raise ConfigError("--missing-urls is written after a commit, and --dry-run makes none", hint="leave one of them out")
+        raise ConfigError(
+            "--missing-urls is written after a commit, and --dry-run makes none", hint="leave one of them out"
+        )
     place = path.resolve()
     inputs = (*config.paths, *config.url_maps)
     if any(place == given.resolve() for given in inputs):
