@@ -90,13 +90,15 @@ _EVEN, _ODD = _COSINES[0::2, : _CELLS // 2], _COSINES[1::2, : _CELLS // 2]
 
 def _lowest_frequencies(cells: npt.NDArray[np.uint8]) -> _Sums:
     """[128, 128] greys -> [32, 32] frequencies, down then across."""
-    return _fold(_fold(cells.astype(np.float64)).T).T
+    down = _fold(cells.astype(np.float64))
+    across: _Sums = _fold(down.T).T
+    return across
 
 
 def _fold(values: _Sums) -> _Sums:
     """The frequencies down the columns. Even ones are alike in both halves of the picture, odd ones opposite: half the work."""
     top, bottom = values[: _CELLS // 2], values[: _CELLS // 2 - 1 : -1]
-    out = np.empty((_FINE, values.shape[1]))
+    out: _Sums = np.empty((_FINE, values.shape[1]))
     out[0::2] = _EVEN @ (top + bottom)
     out[1::2] = _ODD @ (top - bottom)
     return out

@@ -6,8 +6,10 @@ import pickle
 import pytest
 import xxhash
 
+from shardkit.media import load as module
 from shardkit.media.decode import decode_rgb
-from shardkit.media.load import REASONS, BadMedia, load
+from shardkit.media.load import REASONS, BadMedia, load, load_frames
+from shardkit.media.phash import looks
 from shardkit.media.pixels import pixel_id
 from tests.media.builders import SECRET, encode, exif, jpeg_segment, picture, with_segments
 
@@ -28,6 +30,7 @@ def test_the_record_is_of_the_upright_picture_and_of_both_byte_strings():
     assert (media.media_type, media.extension) == ("image/jpeg", ".jpg")
     assert (media.num_frames, media.frame) == (1, 0)
     assert media.changes == ("orientation",)
+    assert media.looks == looks(decode_rgb(data))
 
 
 def test_what_was_removed_is_named_and_counted_and_gone():
@@ -92,3 +95,50 @@ def test_reasons_are_a_closed_list():
     with pytest.raises(AssertionError):
         BadMedia("because", "of this")
     assert all(words and not words.endswith(".") for words in REASONS.values())
+
+
+def pages(number=5):
+    """A file of pages of different sizes."""
+    first, *others = [picture(24 + k, 16, seed=k) for k in range(number)]
+    return encode(first, "TIFF", save_all=True, append_images=others)
+
+
+@pytest.mark.parametrize("keep_metadata", [False, True])
+@pytest.mark.parametrize("fmt", ["TIFF", "GIF", "WEBP", "JPEG"])
+def test_frames_are_what_each_is_alone(fmt, keep_metadata):
+    many = {} if fmt == "JPEG" else {"save_all": True, "append_images": [picture(seed=k) for k in (1, 2)]}
+    data = encode(picture(), fmt, **many)
+
+    frames = load_frames(data, keep_metadata=keep_metadata)
+
+    assert len(frames) == (3 if many else 1)
+    assert list(frames) == [load(data, frame=k, keep_metadata=keep_metadata) for k in range(len(frames))]
+    assert len({frame.pixel_id for frame in frames}) == len(frames)
+
+
+def test_a_file_is_hashed_and_stripped_once_however_many_pages_it_has(monkeypatch):
+    calls = []
+    for name in ("sha256", "strip", "xxh3"):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given, name=name, original=original: (calls.append(name), original(*given))[1]
+        )
+    frames = load_frames(pages(5))
+    assert len(frames) == 5
+    assert sorted(calls) == ["sha256", "strip", "xxh3"]
+    assert len({id(frame.stored) for frame in frames}) == 1
+
+
+def test_a_page_that_does_not_decode_harms_no_neighbour():
+    data = bytearray(encode(picture(), "TIFF", compression="tiff_lzw", save_all=True, append_images=[picture(seed=1)]))
+    good = load_frames(bytes(data))
+    strip_at = data.index(encode(picture(), "TIFF", compression="tiff_lzw")[8:72])
+    data[strip_at : strip_at + 64] = b"\xff" * 64
+    bad, kept = load_frames(bytes(data))
+    assert isinstance(bad, BadMedia)
+    assert kept.pixel_id == good[1].pixel_id
+
+
+def test_frames_of_what_is_no_picture_are_refused():
+    with pytest.raises(BadMedia, match="not_an_image"):
+        load_frames(b"no picture at all")

@@ -24,6 +24,7 @@ from shardkit.digest import fingerprint
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.media.decode import DECODER
+from shardkit.media.phash import LOOKS
 from shardkit.prepare.ingest.accounts import Accounts, input_row, inputs_table, judge
 from shardkit.prepare.ingest.columns import check_fields
 from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
@@ -306,7 +307,7 @@ class _Ingest:
                 tally=tally,
                 tables={"inputs": [self._inputs_table(receipts)]},
                 report={"inputs": self.input_names, "ignored_files": self.listing.ignored},
-                format_versions={"ingest": INGEST_VERSION, "decoder": DECODER},
+                format_versions={"ingest": INGEST_VERSION, "decoder": DECODER, "looks": LOOKS},
             )
         )
         totals = Counter[str]()

@@ -132,7 +132,8 @@ def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -
         path = reader.first_of([label.image, base_name(label.image) or label.image], record.folder)
         name, data = record.input, reader.image(ImageRef(path=path), record.folder)
         ref = _picture(path, data)
-    return [(name, replace(ref, frame=page)) for page in range(tiff_pages(ref.data or b""))]
+    num_pages = tiff_pages(ref.data or b"")
+    return [(name, replace(ref, frame=page, has_siblings=num_pages > 1)) for page in range(num_pages)]
 
 
 def _picture(name: str, data: bytes) -> ImageRef:
