@@ -15,7 +15,7 @@ from typing import Any
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.tars import suffix
-from shardkit.prepare.ingest.formats import docbank, html, markdown, mmocr, paddleocr, quads
+from shardkit.prepare.ingest.formats import caption_json, docbank, html, markdown, mmocr, paddleocr, quads
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
 from shardkit.prepare.ingest.formats.paddleocr import names_image
 from shardkit.prepare.ingest.sample import Sample, take
@@ -30,6 +30,7 @@ _CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
 _CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
 _LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order)\"\s*:")
 _PICTURE_KEY = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"\s*:", re.IGNORECASE)
+_TEXT_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{(?=[^{}]{0,2000}\"text\"\s*:)(?=[^{}]{0,2000}\.(?:jpe?g|png|tiff?)\")")
 _ADDRESSES = ("url", "image_url", "img_url")
 _BESIDE = frozenset("similarity nsfw punsafe width height key status sample_id license top_caption hash".split())
 """Columns that stand beside addresses of pictures, and not beside addresses of pages."""
@@ -125,7 +126,8 @@ def _text(sample: Sample) -> bool:
 
 # --------------------------------------------------------------------------- captions
 def _caption(sample: Sample) -> bool:
-    return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample)
+    documents = (caption_json.is_list(name, head) for name, head in sample.heads if name.lower().endswith(".json"))
+    return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample) or any(documents)
 
 
 def _webdataset(sample: Sample) -> bool:
@@ -180,7 +182,7 @@ def _ocr(sample: Sample) -> bool:
         return True  # a caption as well, unless the picture or the text tells
     if any(_LABEL_KEY.search(head) and not _CAPTION_KEY.search(head) for _, head in sample.labelled(".json")):
         return True
-    return any(_PICTURE_KEY.search(head) for head in sample.heads_of(".json"))
+    return any(_PICTURE_KEY.search(head) or _TEXT_LIST.match(head) for head in sample.heads_of(".json"))
 
 
 def _root(sample: Sample, *roots: bytes) -> bool:
