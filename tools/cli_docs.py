@@ -28,7 +28,8 @@ Exit code 0 is success, `unchanged` included; take an unknown code for a failure
 
 def render() -> str:
     parts = [INTRODUCTION.format(errors=(errors.__doc__ or "").strip())]
-    group = click.Context(cli, info_name="shardkit", terminal_width=110, max_content_width=110)
+    # With the group's own settings: a command remembers the help option of the first context that asked for it.
+    group = click.Context(cli, info_name="shardkit", terminal_width=110, **cli.context_settings)
     for name in COMMANDS:
         command = cli.get_command(group, name)
         assert command is not None

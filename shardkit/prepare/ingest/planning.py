@@ -66,7 +66,12 @@ def _slices(listing: Listing, source: Source, config: IngestConfig, opener: Open
     for kind, file in listing.inputs:
         if kind == "files":
             yield from pairs.plan(
-                listing.files, source.labels, file, max_bytes=config.unit_size, naming=listing.naming, peeks=source.peeks
+                listing.files,
+                source.labels,
+                file,
+                max_bytes=config.unit_size,
+                naming=listing.naming,
+                peeks=source.peeks,
             )
             continue
         yield from CONTAINERS[kind].plan(file, config, opener)

@@ -80,7 +80,9 @@ class Reader:
     def _member(self, place: Place) -> bytes:
         """The bytes of a member of a tar of pictures; the tar itself is compared as an input."""
         if place.size > self._max_bytes:
-            raise Bad("too_many_bytes", f"a member of {place.file} has {place.size} bytes, the limit is {self._max_bytes}")
+            raise Bad(
+                "too_many_bytes", f"a member of {place.file} has {place.size} bytes, the limit is {self._max_bytes}"
+            )
         with open_input(os.path.join(place.folder, place.file), place.file) as handle:
             handle.seek(place.offset)
             data = handle.read(place.size)

@@ -114,6 +114,8 @@ def _image(ref: ImageRef, label: Label | None) -> ImageRef:
         layout=label.layout,
         page_size=label.page_size,
         layout_size=label.grid,
+        ocr_labels=label.ocr_labels,
+        reading_order=label.reading_order,
     )
 
 
@@ -165,8 +167,13 @@ def _label(
 
 
 def _relation(label: Label, *, has_text: bool) -> Relation:
+    confidence = label.fields.get("confidence")
     return Relation(
-        kind="ocr", images=(0,), segments=(1,) if has_text else (), annotator=annotator(label.fields)
+        kind="ocr",
+        images=(0,),
+        segments=(1,) if has_text else (),
+        annotator=annotator(label.fields),
+        confidence=confidence if isinstance(confidence, float) else None,
     )
 
 
