@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from PIL import Image
 
 from shardkit.prepare.ingest import IngestConfig, run
 from shardkit.store.dataset import Dataset
@@ -118,6 +119,20 @@ def test_one_page_described_in_several_folders_is_one_example(tmp_path):
     assert (tally.read, tally.kept, tally.changes["label_witness"]) == (2, 1, 1)
     assert examples(tmp_path / "out")["a"].text == "the same"
     assert exclusions(tmp_path / "out") == {"b": "ambiguous_label"}
+
+
+def test_boxes_of_a_picture_that_its_file_turns_follow_it(tmp_path):
+    (tmp_path / "in").mkdir()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (12, 8)).save(tmp_path / "in" / "a.jpg", exif=exif)
+    (tmp_path / "in" / "a.xml").write_text(alto("turned").replace("<Page ", '<Page PC="0.5" '))
+    tally = ingest(tmp_path / "out", "ocr", tmp_path / "in")
+    example = examples(tmp_path / "out")["a"]
+    assert (example.images[0].width, example.images[0].height) == (8, 12)
+    assert example.images[0].layout[-1].polygon == (3, 2, 6, 6)
+    assert tally.changes["layout_turned"] == 1
+    assert example.relations[0].confidence == 0.5
 
 
 # --------------------------------------------------------------------------- real data
