@@ -59,8 +59,10 @@ FIXTURES: dict[str, Callable[[Path], object]] = {
     "page": partial(files, **{"1__xml": PAGE}),
     "hocr": partial(files, **{"1__hocr": HOCR}),
     "docbank": partial(files, **{"1__txt": DOCBANK}),
-    "icdar": partial(files, **{"gt_1__txt": QUADS}),
-    "sroie": partial(files, **{"1__txt": QUADS, "1__json": '{"company": "c", "date": "d", "address": "a", "total": "1"}'}),
+    "icdar": partial(files, gt_1__txt=QUADS),
+    "sroie": partial(
+        files, **{"1__txt": QUADS, "1__json": '{"company": "c", "date": "d", "address": "a", "total": "1"}'}
+    ),
     "mmocr": partial(files, labels__json=MMOCR),
     "funsd": generate_funsd.write,
     "iit-cdip": generate_iit_cdip.write,

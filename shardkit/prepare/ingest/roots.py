@@ -126,7 +126,11 @@ def locate_address(address: str, roots: tuple[str, ...]) -> str | None:
 def digest_names(address: str) -> tuple[str, ...]:
     """The names that a file of `address` may have."""
     data = address.encode("utf-8", "surrogatepass")
-    digests = (hashlib.sha256(data), hashlib.sha1(data, usedforsecurity=False), hashlib.md5(data, usedforsecurity=False))
+    digests = (
+        hashlib.sha256(data),
+        hashlib.sha1(data, usedforsecurity=False),
+        hashlib.md5(data, usedforsecurity=False),
+    )
     extension = os.path.splitext(address.split("?", 1)[0].split("#", 1)[0])[1]
     known = (extension,) if extension.isascii() and extension[1:].isalnum() and len(extension) < 6 else ()
     extensions = dict.fromkeys((*known, ".jpg", ".jpeg", ".png", ".webp", ".gif", ""))

@@ -118,9 +118,7 @@ def _kind(name: str) -> str:
     return os.path.splitext(folded)[1][1:]
 
 
-def _rows(
-    file: InputFile, module: Any, config: IngestConfig, errors: list[SourceError]
-) -> Iterator[dict[str, Any]]:
+def _rows(file: InputFile, module: Any, config: IngestConfig, errors: list[SourceError]) -> Iterator[dict[str, Any]]:
     """The rows of a table as far as they can be read; what keeps it from being read goes into `errors`."""
     small = replace(config, unit_size=1 << 20, salvage=True)
     opener = Opener()

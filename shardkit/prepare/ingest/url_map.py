@@ -1,10 +1,10 @@
 """--url-map: addresses to pictures of a local store. An address is a key and is never fetched.
 
-    FILE.jsonl     lines of {"url": ..., "file": ...}; file is null where the address could not be fetched. Files lie
-                   relative to the folder of the map
-    FILE.parquet   what img2dataset writes beside its shards: url, key, status. KEY.jpg lies in FILE.tar or FILE/
-    FILE.tar       a shard of img2dataset without its table: KEY.json names the url of KEY.jpg
-    FOLDER         of such tables and shards
+FILE.jsonl     lines of {"url": ..., "file": ...}; file is null where the address could not be fetched. Files lie
+               relative to the folder of the map
+FILE.parquet   what img2dataset writes beside its shards: url, key, status. KEY.jpg lies in FILE.tar or FILE/
+FILE.tar       a shard of img2dataset without its table: KEY.json names the url of KEY.jpg
+FOLDER         of such tables and shards
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ def _columns(path: str, name: str) -> Iterator[tuple[Any, Any, Any]]:
         with pq.ParquetFile(path) as table:
             names = set(table.schema_arrow.names)
             if not {"url", "key"} <= names:
-                raise SourceError("a table of addresses has the columns url and key, this is none", where=name, hint=hint)
+                raise SourceError(
+                    "a table of addresses has the columns url and key, this is none", where=name, hint=hint
+                )
             columns = ["url", "key", *({"status"} & names)]
             for batch in table.iter_batches(columns=columns, batch_size=4096):
                 for row in batch.to_pylist():

@@ -30,11 +30,15 @@ _CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
 _CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
 _LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order)\"\s*:")
 _PICTURE_KEY = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"\s*:", re.IGNORECASE)
-_TEXT_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{(?=[^{}]{0,2000}\"text\"\s*:)(?=[^{}]{0,2000}\.(?:jpe?g|png|tiff?)\")")
+_TEXT_LIST = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*\[\s*\{(?=[^{}]{0,2000}\"text\"\s*:)(?=[^{}]{0,2000}\.(?:jpe?g|png|tiff?)\")"
+)
 _ADDRESSES = ("url", "image_url", "img_url")
-_BESIDE = frozenset("similarity nsfw punsafe width height key status sample_id license top_caption hash".split())
+_BESIDE = frozenset(
+    ["similarity", "nsfw", "punsafe", "width", "height", "key", "status", "sample_id", "license", "top_caption", "hash"]
+)
 """Columns that stand beside addresses of pictures, and not beside addresses of pages."""
-_ASIDE = frozenset("readme license licence source notice changelog contributing".split())
+_ASIDE = frozenset(["readme", "license", "licence", "source", "notice", "changelog", "contributing"])
 """Stems of files that describe a set."""
 
 
@@ -103,7 +107,7 @@ def _chat(sample: Sample) -> bool:
         sample,
         lambda row: (
             any(isinstance(row.get(name), list) for name in ("conversations", "messages"))
-            or isinstance(row.get("chosen"), list) and isinstance(row.get("rejected"), list)
+            or (isinstance(row.get("chosen"), list) and isinstance(row.get("rejected"), list))
         ),
     )
 
@@ -112,8 +116,7 @@ def _rows(sample: Sample) -> bool:
     return _any_row(
         sample,
         lambda row: (
-            isinstance(row.get("text"), str)
-            and (row.get("images") is not None or row.get("ocr_labels") is not None)
+            isinstance(row.get("text"), str) and (row.get("images") is not None or row.get("ocr_labels") is not None)
         ),
     )
 

@@ -44,7 +44,9 @@ def page_text(data: bytes, changes: Counter[str]) -> str:
     try:
         text = data.decode(_CHARSETS[name])
     except UnicodeDecodeError as error:
-        raise Bad("invalid_utf8", f"the page is neither UTF-8 nor the {name} it declares (byte {error.start})") from None
+        raise Bad(
+            "invalid_utf8", f"the page is neither UTF-8 nor the {name} it declares (byte {error.start})"
+        ) from None
     changes[f"charset:{name}"] += 1
     return text
 

@@ -19,15 +19,72 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _DROPPED = frozenset(
-    "script style template noscript iframe frame object embed applet svg canvas audio video select textarea math".split()
+    [
+        "script",
+        "style",
+        "template",
+        "noscript",
+        "iframe",
+        "frame",
+        "object",
+        "embed",
+        "applet",
+        "svg",
+        "canvas",
+        "audio",
+        "video",
+        "select",
+        "textarea",
+        "math",
+    ]
 )
 _BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer form"
-    " h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p pre section summary table ul".split()
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "ul",
+    ]
 )
-_LINES = frozenset("br tr".split())
-_CELLS = frozenset("td th".split())
-_LISTS = frozenset("menu ol ul".split())
+_LINES = frozenset(["br", "tr"])
+_CELLS = frozenset(["td", "th"])
+_LISTS = frozenset(["menu", "ol", "ul"])
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _GAPS = ("", " ", "\t", "\n", "\n\n")
 """White space between words, from the weakest to the strongest."""
@@ -201,7 +258,9 @@ class _Target:
 
     def _picture(self, attributes: Mapping[str, str]) -> None:
         src = attributes.get("src", "").strip()
-        late = next((attributes[name] for name in ("data-src", "data-original", "data-lazy-src") if attributes.get(name)), "")
+        late = next(
+            (attributes[name] for name in ("data-src", "data-original", "data-lazy-src") if attributes.get(name)), ""
+        )
         if late and (not src or src.startswith("data:")):  # a page that loads its pictures when they are scrolled to
             src = late.strip()
         if not src:

@@ -87,7 +87,9 @@ def test_the_published_example(shared, tmp_path):
     assert got.counts == (1, 1, 0)
     assert got.changes["image_slots"] == 2
     (example,) = got.examples
-    assert example.text.startswith("When you lock the door using the lock tab on the driver\u2019s door, all of the other")
+    assert example.text.startswith(
+        "When you lock the door using the lock tab on the driver\u2019s door, all of the other"
+    )
     assert "at the same time. Press the master" in example.text
     assert example.group == "http://www.hfitinfo.com/hofi-48.html"
     assert len(json.loads(example.metadata)["image_info"]) == 2

@@ -6,15 +6,15 @@ from collections import Counter
 
 import pytest
 
-for needed in ("lxml", "markdown_it"):
-    pytest.importorskip(needed, reason=f"unavailable: reading pages needs {needed}")
-
 from shardkit.prepare.ingest.formats import html, markdown
 from shardkit.prepare.ingest.formats.page_file import page_text
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import jsonl, picture
 from tests.prepare.ingest.generate_web import BROKEN, EXTENSIONS, write
 from tests.prepare.ingest.runs import Ingested
+
+for needed in ("lxml", "markdown_it"):
+    pytest.importorskip(needed, reason=f"unavailable: reading pages needs {needed}")
 
 KINDS = sorted(EXTENSIONS)
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-pytest.importorskip("lxml", reason="unavailable: reading HTML needs lxml")
-
 from shardkit.prepare.ingest.formats.web_text import Picture, read_html
+
+pytest.importorskip("lxml", reason="unavailable: reading HTML needs lxml")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_nothing_to_read_is_nothing(html):
     assert read_html(html).parts == []
 
 
-@pytest.mark.parametrize("piece", ["<!--", "<a ", "<a b='", "<![CDATA[", "</a ", "<div>", "<i><p>", "<ol><li>", "&", "<"])
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a ", "<a b='", "<![CDATA[", "</a ", "<div>", "<i><p>", "<ol><li>", "&", "<"]
+)
 def test_time_grows_with_length_and_not_faster(piece):
     def seconds(count: int) -> float:
         begin = time.process_time()
