@@ -26,6 +26,8 @@ class Label:
     """What else the label says."""
     ocr_labels: tuple[int, ...] | None = None
     """Token ids of the text, where the source writes those."""
+    reading_order: tuple[int, ...] | None = None
+    """Order of the picture's patches, where the source has one."""
     pages: tuple[Label, ...] = ()
     """The labels of the pages of one file, where the label has several."""
     document: Callable[[str], Mapping[str, str | int]] | None = None

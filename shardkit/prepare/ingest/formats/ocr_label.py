@@ -158,9 +158,13 @@ def from_object(value: Mapping[str, Any], changes: Counter[str]) -> Label:
     text = value.get("text")
     if text is not None and not isinstance(text, str):
         raise Bad("wrong_type", f"the label's text is of type {type(text).__name__}")
-    layout = None
-    used = {"text", "lines", "reading_order", "size"}
-    if "lines" in value:
+    layout = reading_order = None
+    used = {"text", "lines", "reading_order", "ocr_labels", "size"}
+    if "lines" not in value:
+        reading_order = _ids(value, "reading_order")
+        if reading_order is not None and len(set(reading_order)) != len(reading_order):
+            raise Bad("image_labels", "reading_order names a place twice")
+    else:
         layout = _lines(value["lines"], value.get("reading_order"))
         order = value.get("reading_order")
         changes["order_completed"] += order is not None and len(order) < len(layout)
@@ -174,8 +178,22 @@ def from_object(value: Mapping[str, Any], changes: Counter[str]) -> Label:
         silent=text is None,
         layout=layout,
         stated_size=_size(value.get("size")),
+        ocr_labels=_ids(value, "ocr_labels"),
+        reading_order=reading_order,
         fields={key: inner for key, inner in value.items() if key not in used},
     )
+
+
+def _ids(value: Mapping[str, Any], name: str) -> tuple[int, ...] | None:
+    """The integers of a field, flat or in a list of one, as the row schema has them; None where it is absent or null."""
+    ids = value.get(name)
+    if isinstance(ids, list) and len(ids) == 1 and (ids[0] is None or isinstance(ids[0], list)):
+        ids = ids[0]
+    if ids is None:
+        return None
+    if not isinstance(ids, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in ids):
+        raise Bad("image_labels", f"{name} is no list of integers from 0")
+    return tuple(ids)
 
 
 def _size(value: Any) -> tuple[int, int] | None:
