@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from shardkit.errors import SourceError
 from shardkit.prepare.ingest import IngestConfig, IngestResult, run
 from shardkit.store.dataset import Dataset
 from tests.prepare.ingest.builders import examples
@@ -32,14 +33,34 @@ def test_alt_texts_of_one_picture_are_one_example(shared, tmp_path):
     result = ingest(tmp_path / "out", "caption", shared / "data" / "captions_alttext")
     assert counts(result) == (130, 130, 0)
     relations = [relation for e in examples(tmp_path / "out").values() for relation in e.relations]
-    assert len(relations) == 222
+    assert len(relations) == result.tally.changes["num_captions"] == 222
+    assert result.tally.changes["side_table_row"] == 130
+    assert json.loads(examples(tmp_path / "out")["000000000"].metadata)["sha256"].startswith("0656f11b")
     assert {relation.kind for relation in relations} == {"caption"}
 
 
-def test_addresses_without_files_are_all_excluded_as_missing(shared, tmp_path):
-    result = ingest(tmp_path / "out", "caption", shared / "data" / "captions_urltext" / "laion_urltext.parquet")
-    assert counts(result) == (974, 0, 974)
-    assert dict(result.tally.excluded) == {"asset_missing": 974}
+LAION, CC12M = "laion_urltext.parquet", "laion_cc12m_style.tsv"
+
+
+@pytest.mark.parametrize(("names", "read"), [((LAION,), 974), ((CC12M,), 300), ((LAION, CC12M), 1274), ((".",), 1274)])
+def test_addresses_without_files_are_all_excluded_as_missing(shared, tmp_path, names, read):
+    paths = [shared / "data" / "captions_urltext" / name for name in names]
+    missing = tmp_path / "missing.tsv"
+    result = ingest(tmp_path / "out", "caption", *paths, max_bad=1.0, missing_urls=missing)
+    assert counts(result) == (read, 0, read)
+    assert dict(result.tally.excluded) == {"asset_missing": read}
+    lines = missing.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "url\tcaption"
+    assert all("\t" in line and line.startswith("http") for line in lines[1:])
+    # The 300 rows of the TSV stand in the table as well.
+    assert len(lines) - 1 == min(read, 974)
+
+
+def test_both_lists_of_addresses_are_too_bad_to_commit(shared, tmp_path):
+    paths = [shared / "data" / "captions_urltext" / name for name in (LAION, CC12M)]
+    with pytest.raises(SourceError, match="1274 of 1274 records are bad"):
+        ingest(tmp_path / "out", "caption", *paths, missing_urls=tmp_path / "missing.txt")
+    assert not (tmp_path / "missing.txt").exists()
 
 
 def test_lines_of_nineteen_books(shared, tmp_path):

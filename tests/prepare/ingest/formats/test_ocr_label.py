@@ -75,3 +75,21 @@ def test_lines_are_put_in_reading_order_and_boxes_kept():
         ("first", 0, (), 0.5),
     ]
     assert (got.stated_size, got.fields) == ((60, 50), {"source": "x"})
+
+
+def test_token_ids_and_the_order_of_patches():
+    got, _ = label(json={"text": "a", "ocr_labels": [12, 47], "reading_order": [2, 0, 1]})
+    assert (got.ocr_labels, got.reading_order, got.fields) == ((12, 47), (2, 0, 1), {})
+    assert label(json={"text": "a", "ocr_labels": [[3]]})[0].ocr_labels == (3,)
+    assert label(json={"text": "a", "ocr_labels": [None], "reading_order": None})[0].ocr_labels is None
+    # Beside lines, reading_order is theirs.
+    assert label(json={"lines": [{"text": "a"}], "reading_order": [0]})[0].reading_order is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"ocr_labels": "12"}, {"ocr_labels": [True]}, {"reading_order": [1, 1]}, {"reading_order": [-1]}]
+)
+def test_ids_that_are_none_make_a_bad_label(wrong):
+    with pytest.raises(Bad) as bad:
+        label(json={"text": "a", **wrong})
+    assert bad.value.reason == "image_labels"
