@@ -64,10 +64,14 @@ def map_files(paths: Iterable[Path]) -> tuple[str, ...]:
                     hint="give a file of address and file names to --url-map, or the folder to --images",
                 )
         for name in names:
-            found[name] = None
             beside = name.removesuffix(".parquet") + ".tar"
-            if name.endswith(".parquet") and os.path.isfile(beside):
-                found[beside] = None
+            found.update(dict.fromkeys([name, beside] if os.path.isfile(beside) else [name]))
+        folder = place if os.path.isdir(place) else os.path.dirname(place)
+        for name in found:
+            if name.startswith(folder) and os.path.commonpath([os.path.realpath(name), folder]) != folder:
+                raise SourceError(
+                    "a link leads out of the folder of pictures", where=name, hint="name the file that it leads to"
+                )
     return tuple(found)
 
 

@@ -94,6 +94,10 @@ def test_what_is_no_store_is_refused_by_name(tmp_path):
     load_maps.cache_clear()
     with pytest.raises(SourceError, match="no tables or tars"):
         map_files((tmp_path,))
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "link.tar").symlink_to("/etc/hostname")
+    with pytest.raises(SourceError, match="leads out"):
+        map_files((tmp_path / "store",))
     table(tmp_path / "other.parquet", [{"address": "x"}])
     with pytest.raises(SourceError, match="url and key"):
         load_maps((str(tmp_path / "other.parquet"),))
