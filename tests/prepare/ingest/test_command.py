@@ -43,7 +43,7 @@ def test_json_is_one_object(capsys, tmp_path, rows):
     assert (code, err, out.count("\n")) == (0, "", 1)
     assert summary == {
         "dataset": str(tmp_path / "out"), "id": summary["id"], "unchanged": False, "read": 3, "kept": 2, "excluded": 1,
-        "excluded_by_reason": {"wrong_type": 1}, "changes": {}, "images": 0, "bytes": 8 + 2 * 2,
+        "excluded_by_reason": {"wrong_type": 1}, "changes": {}, "images": 0, "bytes": 8 + 2 * 2, "format": "rows",
     }  # fmt: skip
 
 
@@ -53,6 +53,18 @@ def test_a_dry_run_needs_no_output_and_everything_else_does(capsys, rows):
     code, out, err = call(capsys, "ingest", "rows", rows)
     assert (code, out) == (3, "")
     assert err.splitlines()[1].startswith("Next: give -o")
+
+
+def test_auto_says_what_it_finds_and_alone_writes_nothing(capsys, tmp_path, rows):
+    assert call(capsys, "ingest", "auto", rows) == (0, "text\n", "detected: text\n")
+    assert call(capsys, "ingest", "auto", rows, "--json", "--quiet") == (0, '{"format":"text"}\n', "")
+    code, out, err = call(capsys, "ingest", "auto", rows, "-o", tmp_path / "out", "--workers", 1, "--json")
+    assert (code, json.loads(out)["format"], json.loads(out)["kept"]) == (0, "text", 2)
+    assert err.startswith("detected: text\n")
+    (tmp_path / "other").mkdir()
+    code, out, err = call(capsys, "ingest", "auto", tmp_path / "other")
+    assert (code, out) == (4, "")
+    assert "no known format" in err
 
 
 @pytest.mark.parametrize(
