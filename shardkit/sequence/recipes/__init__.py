@@ -13,9 +13,10 @@ from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Re
 from shardkit.sequence.recipes.configure import bind, configure, guess, names_of
 from shardkit.sequence.recipes.overlong import OVERLONG
 from shardkit.sequence.recipes.pretrain import Pretrain
+from shardkit.sequence.recipes.sft import Sft
 from shardkit.sequence.recipes.vlm import Vlm
 
-RECIPES: dict[str, type[Any]] = {"pretrain": Pretrain, "vlm": Vlm}
+RECIPES: dict[str, type[Any]] = {"pretrain": Pretrain, "sft": Sft, "vlm": Vlm}
 """Name -> recipe, a frozen dataclass that keeps the promises of `Recipe`."""
 
 __all__ = [

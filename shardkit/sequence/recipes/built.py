@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from shardkit.sequence.sequence import Sequence
 
 REASONS = {
+    "bad_tools": "its tools or tool calls are not the JSON from which they are laid out",
+    "has_images": "it is a dialogue with images, which this recipe does not lay out",
     "has_roles": "its segments have roles or names (a dialogue, a preference); this recipe does not lay them out",
     "image_too_long": "an image's slots leave no room for a target within --max-tokens",
+    "no_dialogue": "its segments are no dialogue: one has no role, or a name that is no part of a turn (a preference)",
     "no_targets": "no text of it is a target",
     "too_long": "it is longer than --max-tokens and --overlong is drop",
 }

@@ -19,6 +19,14 @@ FAMILIES: tuple[Mapping[str, str], ...] = (
         "image_start": "<|vision_start|>",
         "image_patch": "<|image_pad|>",
         "image_end": "<|vision_end|>",
+        "im_start": "<|im_start|>",
+        "im_end": "<|im_end|>",
+        "think_start": "<think>",
+        "think_end": "</think>",
+        "call_start": "<tool_call>",
+        "call_end": "</tool_call>",
+        "response_start": "<tool_response>",
+        "response_end": "</tool_response>",
     },
     {
         "bos": "<bos>",
@@ -28,7 +36,7 @@ FAMILIES: tuple[Mapping[str, str], ...] = (
         "image_end": "<image_end>",
     },
 )
-"""Names as MiniMind and Qwen-VL have them, then those of the first multimodal row schema."""
+"""Names as MiniMind and Qwen-VL have them, then those of the first multimodal row schema, which has no chat marks."""
 
 
 def resolve(wanted: Mapping[str, str], present: Collection[str], *, add: bool = False) -> dict[str, str]:
@@ -42,8 +50,9 @@ def resolve(wanted: Mapping[str, str], present: Collection[str], *, add: bool = 
         ConfigError: where a token is missing, or the image patch is no token of its own.
     """
     auto = [part for part, name in wanted.items() if name == AUTO]
+    able = [names for names in FAMILIES if all(part in names for part in auto)]
     # The family with the fewest tokens to add; the first of equals.
-    family = min(FAMILIES, key=lambda names: sum(names[part] not in present for part in auto))
+    family = min(able, key=lambda names: sum(names[part] not in present for part in auto))
     names = {part: family[part] if name == AUTO else name for part, name in wanted.items()}
     missing = [(part, name) for part, name in names.items() if name and name not in present]
     if missing and not add:
