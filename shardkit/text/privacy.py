@@ -32,6 +32,8 @@ _PHONE = re.compile(
     # 138... directly behind or before Chinese characters, which the borders above take for word characters
     r"|(?<![0-9.])1[3-9][0-9]{9}(?![0-9.]))"
 )
+_RUN = re.compile(r"[0-9][0-9 ().\-/]{5,}[0-9]")
+"""What every number has in it; most texts have none, and this is faster to look for."""
 _MIN_DIGITS, _MAX_DIGITS = 7, 15
 """Of a telephone number: the international rule (E.164) ends at 15."""
 
@@ -43,6 +45,8 @@ def has_email(text: str) -> bool:
 
 def has_phone(text: str) -> bool:
     """Whether something written like a telephone number stands in `text`."""
+    if _RUN.search(text) is None:
+        return False
     for found in _PHONE.finditer(text):
         digits = sum(sign.isdigit() for sign in found[0])
         if _MIN_DIGITS <= digits <= _MAX_DIGITS:
