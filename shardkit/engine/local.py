@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
 
+from shardkit.engine.memory import keep_freed_memory
 from shardkit.errors import ShardkitError
 
 Item = TypeVar("Item")
@@ -39,11 +41,12 @@ def map_ordered(
         items = chain(first, items)
         workers = workers if len(first) > 1 else 1
     if workers <= 1:
+        keep_freed_memory()
         yield from map(function, items)
         return
     # Not fork: pyarrow and image libraries hold threads and locks that do not survive it.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["shardkit.engine.worker"])
+    context.set_forkserver_preload(["shardkit.engine.worker", _module_of(function)])
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
     waiting: deque[Future[Result]] = deque()
     limit = in_flight or 2 * workers + 2
@@ -63,7 +66,15 @@ def map_ordered(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _module_of(function: Callable[..., object]) -> str:
+    """Where `function` is defined, so that it is imported once and not by every worker."""
+    while isinstance(function, partial):
+        function = function.func
+    return function.__module__
+
+
 def _start_worker() -> None:
+    keep_freed_memory()
     # Ctrl-C goes to the whole process group; the parent decides, workers finish their item.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

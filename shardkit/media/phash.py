@@ -114,16 +114,20 @@ def _bits(frequencies: _Sums) -> str:
 
 def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     """The class of the picture with these cells; see the head of this file. Only whole numbers are compared."""
-    greys = cells.astype(np.int16)
-    num_steps = np.count_nonzero(np.abs(np.diff(greys)) > _STEP) + np.count_nonzero(np.abs(np.diff(greys.T)) > _STEP)
-    if num_steps < _FEW_STEPS:
+    if _count_steps(cells, _STEP) + _count_steps(cells.T, _STEP) < _FEW_STEPS:
         return "blank"
-    rows = np.asarray(grey)[:: max(1, grey.height // _ROWS)]
-    up_to = np.concatenate(([0], np.cumsum(np.bincount(rows.ravel(), minlength=256))))
+    lines = grey.resize((grey.width, min(_ROWS, grey.height)), Image.Resampling.NEAREST)
+    rows = np.asarray(lines)
+    up_to = np.cumsum([0, *lines.histogram()])
     paper_of = up_to[_PAPER_GREYS:] - up_to[:-_PAPER_GREYS]
     first = int(paper_of.argmax())
     num_pixels, num_paper, num_ink = rows.size, int(paper_of[first]), int(up_to[max(0, first - _PAPER_GREYS)])
     if first < _PAPER_FROM or 100 * num_paper < 55 * num_pixels or 500 * num_ink < num_pixels:
         return "picture"
-    num_strokes = np.count_nonzero(np.abs(np.diff(rows.astype(np.int16))) > _STROKE)
-    return "page" if 10 * num_strokes >= num_ink else "picture"
+    return "page" if 10 * _count_steps(rows, _STROKE) >= num_ink else "picture"
+
+
+def _count_steps(greys: npt.NDArray[np.uint8], least: int) -> int:
+    """How many neighbours along the rows are more than `least` greys apart."""
+    left, right = greys[:, :-1], greys[:, 1:]
+    return int(np.count_nonzero(np.maximum(left, right) - np.minimum(left, right) > least))
