@@ -43,7 +43,7 @@ BASE_TESTS := tests/contract tests/media tests/prepare tests/records tests/seque
 $(OLDEST)/.made-by-make: setup.cfg constraints-oldest.txt
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints-oldest.txt -e '.[web,mat]' \
-		hypothesis jsonschema pytest pytest-timeout pytest-xdist
+		hypothesis jinja2 jsonschema pytest pytest-timeout pytest-xdist
 	@touch $@
 
 test-oldest: $(OLDEST)/.made-by-make

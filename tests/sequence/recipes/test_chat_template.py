@@ -12,10 +12,12 @@ import jinja2.sandbox
 import pytest
 from tokenizers import Tokenizer as Backend
 
+from shardkit.records import Example, Segment
 from shardkit.sequence.recipes import RECIPES, bind, configure
 from shardkit.text.tokenizer import Tokenizer
 from tests.prepare.ingest.runs import Ingested
 
+EMPTY_SYSTEM = "<|im_start|>system\n\n\n# Tools"
 Render = Callable[[Mapping[str, Any]], str]
 
 
@@ -29,7 +31,9 @@ def render(folder: Path) -> Render:
     """A row of the dump -> the text that its own trainer would tokenize."""
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
-    template = environment.from_string(json.loads((folder / "tokenizer_config.json").read_text("utf-8"))["chat_template"])
+    template = environment.from_string(
+        json.loads((folder / "tokenizer_config.json").read_text("utf-8"))["chat_template"]
+    )
 
     def rendered(row: Mapping[str, Any]) -> str:
         messages = [{**turn} for turn in row["conversations"]]
@@ -44,35 +48,45 @@ def render(folder: Path) -> Render:
     return rendered
 
 
-@pytest.mark.parametrize(("name", "rows", "blank", "spaced"), [("sft", 320, 0, 0), ("sft_tool", 135, 79, None)])
-def test_ids_are_those_of_the_rendered_text(
-    shared: Path, folder: Path, render: Render, tmp_path: Path, name: str, rows: int, blank: int, spaced: int | None
+@pytest.mark.parametrize(("name", "rows", "blank", "marked"), [("sft", 320, 0, []), ("sft_tool", 135, 79, [126, 127])])
+def test_a_real_dialogue_is_the_rendered_text_and_its_ids(
+    shared: Path, folder: Path, render: Render, tmp_path: Path, name: str, rows: int, blank: int, marked: list[int]
 ) -> None:
-    """The one difference in the text: an empty system text leaves no blank line before the tools."""
+    """`blank` rows lack the blank line of an empty system text before the tools; `marked` ones have `</think>` as text."""
     file = shared / "data" / "chat" / f"{name}.jsonl"
-    ingested = Ingested(tmp_path / "out", "chat", file).rows
+    examples = Ingested(tmp_path / "out", "chat", file).rows
     tokenizer = Tokenizer.load(folder)
     whole = Backend.from_file(str(folder / "tokenizer.json"))
     recipe = bind(configure(RECIPES["sft"], {}), tokenizer.controls)
-    counts = dict.fromkeys(("rows", "blank", "other ids"), 0)
+    num_blank = 0
+    other_ids = []
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
-        row = json.loads(line)
-        text = render(row)
-        if text.startswith("<|im_start|>system\n\n\n# Tools"):
-            text = text.replace("\n\n\n# Tools", "\n# Tools", 1)
-            counts["blank"] += 1
-        (sequence,) = recipe.build(ingested[str(number)], tokenizer, None, 1 << 20, "error").sequences
+        text = render(json.loads(line))
+        if text.startswith(EMPTY_SYSTEM):
+            text = text.replace(EMPTY_SYSTEM, "<|im_start|>system\n# Tools", 1)
+            num_blank += 1
+        (sequence,) = recipe.build(examples[str(number)], tokenizer, None, 1 << 20, "error").sequences
         ids = sequence.input_ids.tolist()
         assert tokenizer.decode(ids) == text
         if ids != whole.encode(text, add_special_tokens=False).ids:
-            counts["other ids"] += 1
-            assert any(_spaced(turn) for turn in row["conversations"]), row
-        counts["rows"] += 1
-    assert counts == {"rows": rows, "blank": blank, "other ids": counts["other ids"]}
-    assert counts["other ids"] <= (sum(1 for _ in ()) if spaced == 0 else rows)
+            other_ids.append(number)
+    assert (len(examples), num_blank, other_ids) == (rows, blank, marked)
 
 
-def _spaced(turn: Mapping[str, Any]) -> bool:
-    """Whether a text of the turn begins or ends with white space, which would merge with the line feeds around it."""
-    texts = [turn.get("content") or "", turn.get("reasoning_content") or ""]
-    return any(text != text.strip() for text in texts)
+@pytest.mark.parametrize(
+    ("content", "same"),
+    [("yo", True), (" yo", True), ("    if x:", False), ("\tx", True), ("yo  ", True), ("a\n\n", True)],
+)
+def test_ids_differ_from_those_of_the_whole_text_only_where_an_answer_begins_with_white_space(
+    folder: Path, content: str, same: bool
+) -> None:
+    """White space behind the header's line feed would merge with it; the header then has no ids of its own."""
+    tokenizer = Tokenizer.load(folder)
+    whole = Backend.from_file(str(folder / "tokenizer.json"))
+    recipe = bind(configure(RECIPES["sft"], {"empty_think": False}), tokenizer.controls)
+    segments = tuple(
+        Segment(kind="text", role=role, text=text) for role, text in (("user", "q"), ("assistant", content))
+    )
+    (sequence,) = recipe.build(Example(source="s", segments=segments), tokenizer, None, 1000, "error").sequences
+    ids = sequence.input_ids.tolist()
+    assert (ids == whole.encode(tokenizer.decode(ids), add_special_tokens=False).ids) is same

@@ -76,9 +76,9 @@ def test_the_header_of_minimind_has_its_known_ids(shared) -> None:
     [
         (
             [("system", "s"), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "\n\nd")],
-            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+            ("<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
             f"<|im_start|>assistant\n{EMPTY_THINK}b<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
-            f"<|im_start|>assistant\n{EMPTY_THINK}d<|im_end|>\n",
+            f"<|im_start|>assistant\n{EMPTY_THINK}d<|im_end|>\n"),
             "b<|im_end|>\nd<|im_end|>\n",
         ),
         (
@@ -91,16 +91,16 @@ def test_the_header_of_minimind_has_its_known_ids(shared) -> None:
                 ("user", "a"), ("assistant", "b"), ("assistant", f"[{CALL}, {CALL}]", "tool_calls"),
                 ("tool", "1"), ("tool", ""), ("assistant", "c"),
             ],
-            f"<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n{EMPTY_THINK}b\n<tool_call>\n{CALL}\n</tool_call>\n"
+            (f"<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n{EMPTY_THINK}b\n<tool_call>\n{CALL}\n</tool_call>\n"
             f"<tool_call>\n{CALL}\n</tool_call><|im_end|>\n"
             "<|im_start|>user\n<tool_response>\n1\n</tool_response>\n<tool_response>\n\n</tool_response><|im_end|>\n"
-            f"<|im_start|>assistant\n{EMPTY_THINK}c<|im_end|>\n",
+            f"<|im_start|>assistant\n{EMPTY_THINK}c<|im_end|>\n"),
             f"b\n<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{CALL}\n</tool_call><|im_end|>\nc<|im_end|>\n",
         ),
         (
             [("user", "a"), ("assistant", '{"function": {"name": "f", "arguments": "{\\"\\u4e00\\": 1}"}}', "tool_calls")],
-            f'<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n{EMPTY_THINK}<tool_call>\n'
-            '{"name": "f", "arguments": {"\u4e00": 1}}\n</tool_call><|im_end|>\n',
+            (f'<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n{EMPTY_THINK}<tool_call>\n'
+            '{"name": "f", "arguments": {"\u4e00": 1}}\n</tool_call><|im_end|>\n'),
             '<tool_call>\n{"name": "f", "arguments": {"\u4e00": 1}}\n</tool_call><|im_end|>\n',
         ),
     ],
