@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +11,8 @@ from shardkit import errors
 from shardkit.cli import COMMANDS, cli
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+
+WIDTH: dict[str, Any] = {"terminal_width": 110, "max_content_width": 110}
 
 INTRODUCTION = """\
 # The command line
@@ -28,8 +31,7 @@ Exit code 0 is success, `unchanged` included; take an unknown code for a failure
 
 def render() -> str:
     parts = [INTRODUCTION.format(errors=(errors.__doc__ or "").strip())]
-    # With the group's own settings: a command remembers the help option of the first context that asked for it.
-    group = click.Context(cli, info_name="shardkit", terminal_width=110, **cli.context_settings)
+    group = click.Context(cli, info_name="shardkit", **{**cli.context_settings, **WIDTH})
     for name in COMMANDS:
         command = cli.get_command(group, name)
         assert command is not None
@@ -42,9 +44,7 @@ def render() -> str:
 
 
 def _section(title: str, command: click.Command, parent: click.Context) -> str:
-    context = click.Context(
-        command, info_name=title.rsplit(maxsplit=1)[-1], parent=parent, terminal_width=110, max_content_width=110
-    )
+    context = click.Context(command, info_name=title.rsplit(maxsplit=1)[-1], parent=parent, **WIDTH)
     return f"\n## {title}\n\n```text\n{command.get_help(context)}\n```\n"
 
 

@@ -18,8 +18,11 @@ S sequences, P packs, M images, T tokens, K objectives:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +30,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from shardkit.errors import ShardkitError
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Cursor
 from shardkit.sequence.sequence import Sequence as TokenSequence
@@ -190,6 +194,26 @@ class HostBatch:
         meta = self.meta.to(device, non_blocking=True)
         pixels = self.pixels.to(device, non_blocking=True)
         return replace(build(meta, pixels, Sizes.of(self.meta)), info=self.info)
+
+
+def _send(batch: HostBatch) -> tuple[Callable[..., HostBatch], tuple[bytes, BatchInfo, int]]:
+    """How a batch goes to another process: its tensors as shared memory, which the sender must hand over in person."""
+    return _receive, (bytes(ForkingPickler.dumps((batch.meta, batch.pixels))), batch.info, os.getpid())
+
+
+def _receive(tensors: bytes, info: BatchInfo, sender: int) -> HostBatch:
+    try:
+        meta, pixels = pickle.loads(tensors)  # noqa: S301 - from a process of our own
+    except (EOFError, OSError) as error:
+        raise ShardkitError(
+            f"DataLoader worker (pid {sender}) ended before it handed over batch {info.batch_id}",
+            hint="see why it ended (memory?), then go on from state_after of the last batch that was used",
+        ) from error
+    return HostBatch(meta=meta, pixels=pixels, info=info)
+
+
+# Between processes only: other pickles of a batch hold its bytes.
+ForkingPickler.register(HostBatch, _send)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

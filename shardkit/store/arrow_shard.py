@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from shardkit.records import Example
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.files import DurableFile
-from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, payload, to_row
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, to_row
 from shardkit.store.schema import EXAMPLES
 
 SUFFIX = ".arrow"
@@ -66,9 +66,10 @@ class ArrowWriter:
         self._pending: list[Row] = []
         self._pending_bytes = 0
 
-    def add(self, example: Example) -> None:
+    def add(self, example: Example, size: int) -> None:
+        """Add a row whose payload is `size` bytes."""
         self._pending.append(to_row(example))
-        self._pending_bytes += payload(example)
+        self._pending_bytes += size
         if len(self._pending) >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
             self._flush()
 

@@ -22,6 +22,7 @@ from shardkit.errors import IntegrityError, OutputError
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _BLOCK = 1 << 20
+_SMALL = 1 << 16
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def output_errors(where: Path) -> Iterator[None]:
 class DurableFile:
     """A new file that counts and digests what is written to it; `close` returns only when the bytes are on disk.
 
-    It offers the few methods that pyarrow asks of a file object. The digest is of the bytes handed to the kernel.
+    It offers the few methods that pyarrow asks of a file object. Small writes are gathered into larger ones.
 
     Args:
         path: must not exist.
@@ -50,6 +51,7 @@ class DurableFile:
         self.size = 0
         self._whole = xxhash.xxh3_128()
         self._block = xxhash.xxh3_128()
+        self._gathered = bytearray()
         self._descriptor: int | None = None
         with output_errors(path):
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -71,19 +73,31 @@ class DurableFile:
         return self.size
 
     def flush(self) -> None:
-        """Nothing is buffered here."""
+        """Hand what was gathered to the kernel."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, bytearray()
+            self._hand_over(memoryview(gathered))
 
     def write(self, data: bytes | memoryview) -> int:
+        view = memoryview(data).cast("B")
+        self._whole.update(view)
+        self._block.update(view)
+        self.size += len(view)
+        if len(view) < _SMALL:
+            self._gathered += view
+            if len(self._gathered) >= _BLOCK:
+                self.flush()
+        else:
+            self.flush()
+            self._hand_over(view)
+        return len(view)
+
+    def _hand_over(self, view: memoryview) -> None:
         assert self._descriptor is not None, "written after close"
-        view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
         written = 0
         with output_errors(self.path):
             while written < len(view):
                 written += os.write(self._descriptor, view[written:])
-        self._whole.update(view)
-        self._block.update(view)
-        self.size += written
-        return written
 
     def cut_block(self) -> str:
         """xxh3-128 of what was written since the last cut, or since the start."""
@@ -97,9 +111,10 @@ class DurableFile:
         return self._whole.hexdigest()
 
     def close(self) -> None:
-        """fsync and close."""
+        """Hand over what is left, fsync and close."""
         if self._descriptor is None:
             return
+        self.flush()
         descriptor, self._descriptor = self._descriptor, None
         with output_errors(self.path):
             try:

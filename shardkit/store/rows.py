@@ -16,9 +16,14 @@ Row = dict[str, Any]
 
 
 def payload(example: Example) -> int:
-    """Bytes of images, texts and metadata: what --shard-size and row blocks count."""
-    texts = sum(len(segment.text.encode()) for segment in example.segments if segment.text is not None)
-    return sum(len(image.data) for image in example.images) + texts + len(example.metadata.encode())
+    """Bytes of images, texts, metadata and ids: what --shard-size and row blocks count."""
+    size = len(example.example_id) + len(example.metadata.encode())
+    for segment in example.segments:
+        if segment.text is not None:
+            size += len(segment.text.encode())
+    for image in example.images:
+        size += len(image.data) + len(image.asset_id)
+    return size
 
 
 def to_row(example: Example) -> Row:

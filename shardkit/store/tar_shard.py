@@ -20,7 +20,7 @@ from shardkit.records import Example
 from shardkit.store.arrow_shard import TableReader, TableWriter, _close, frame_of
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.files import DurableFile
-from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, payload, to_row
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, to_row
 from shardkit.store.schema import EXAMPLES_INDEX
 
 SUFFIX = ".tar"
@@ -77,7 +77,8 @@ class TarWriter:
         self._offset = 0
         self.num_rows = 0
 
-    def add(self, example: Example) -> None:
+    def add(self, example: Example, size: int) -> None:
+        """Add a row whose payload is `size` bytes."""
         row = to_row(example)
         key = f"{self.num_rows + len(self._pending):08d}-{example.example_id}"
         for number, image in enumerate(row["images"]):
@@ -91,7 +92,7 @@ class TarWriter:
         }
         self._member(f"{key}.json", canonical_json(described))
         self._pending.append(row)
-        self._pending_bytes += payload(example)
+        self._pending_bytes += size
         if len(self._pending) >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
             self._flush()
 

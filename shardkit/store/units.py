@@ -171,14 +171,15 @@ class UnitWriter:
             writer = SHARD_FORMATS[self._format](temporary)
             self._open = _OpenShard(writer=writer, temporary=temporary)
         shard = self._open
-        shard.writer.add(example)
         size = payload(example)
-        totals = Counter(
-            examples=1, images=len(example.images), pixels=sum(i.width * i.height for i in example.images), bytes=size
-        )
-        totals.update(counts or {})
-        shard.counts.update(totals)
-        self._by_source.setdefault(example.source, Counter()).update(totals)
+        shard.writer.add(example, size)
+        for totals in (shard.counts, self._by_source.setdefault(example.source, Counter())):
+            totals["examples"] += 1
+            totals["images"] += len(example.images)
+            totals["pixels"] += sum(image.width * image.height for image in example.images)
+            totals["bytes"] += size
+            if counts:
+                totals.update(counts)
         shard.members.append(
             {
                 "example_id": example.example_id,
@@ -208,7 +209,8 @@ class UnitWriter:
         """Rows of another table; `schema` where the table is not one of `TABLES`."""
         if schema is not None:
             self._schemas[table] = schema
-        self._rows.setdefault(table, []).extend(dict(row) for row in rows)
+        if rows:
+            self._rows.setdefault(table, []).extend(dict(row) for row in rows)
 
     def add_shard_of_rows(
         self, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, counts: Mapping[str, int]

@@ -33,7 +33,7 @@ from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.objective import NUM_OBJECTIVES, by_name, combine, numerators
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.run import locked, open_run, settle
-from shardkit.trainer.trainee import Trainee, begin, content_of, restore
+from shardkit.trainer.trainee import Trainee, begin, content_of, restore, too_few_packs
 
 COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
 """What the log counts of a step, over all ranks."""
@@ -173,7 +173,7 @@ def endless(loader: StreamingLoader) -> Iterator[Batch]:
     """Epoch after epoch.
 
     Raises:
-        ConfigError: where an epoch has no batch.
+        ConfigError: where an epoch has no batch, though the first had one.
     """
     while True:
         num_batches = 0
@@ -181,9 +181,7 @@ def endless(loader: StreamingLoader) -> Iterator[Batch]:
             num_batches += 1
             yield batch
         if not num_batches:
-            raise ConfigError(
-                "an epoch has fewer packs than a global batch", hint="lower --global-batch, or lower --max-tokens"
-            )
+            raise too_few_packs()
 
 
 def count(batch: Batch) -> Tensor:

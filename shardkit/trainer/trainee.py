@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import build_model, build_optimizer
@@ -31,9 +32,13 @@ class Trainee:
 
 
 def begin(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_size: int) -> Trainee:
-    """Everything at its start. A micro-step is to the loader what a rank is: one of the shares of a step."""
+    """Everything at its start. A micro-step is to the loader what a rank is: one of the shares of a step.
+
+    Raises:
+        ConfigError: where an epoch has no batch.
+    """
     model = build_model(config, facts)
-    return Trainee(
+    trainee = Trainee(
         config=config,
         model=model,
         optimizer=build_optimizer(model, config),
@@ -51,6 +56,15 @@ def begin(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_
             for part in range(config.micro_steps)
         ),
         stages=stage_record(config, facts),
+    )
+    if not len(trainee.loaders[0]):
+        raise too_few_packs()
+    return trainee
+
+
+def too_few_packs() -> ConfigError:
+    return ConfigError(
+        "an epoch has fewer packs than a global batch", hint="lower --global-batch, or lower --max-tokens"
     )
 
 

@@ -26,12 +26,19 @@ TEXTS = [
 STORED = sorted(path.parent for path in GOLDEN.glob("*/manifest.json"))
 
 
+def identity(dataset: Path) -> dict[str, bytes]:
+    """Shards and manifest. Tables enter by their rows, which the manifest digests: another Parquet writer may differ."""
+    return {
+        name: data for name, data in content(dataset).items() if name.startswith("shards/") or name == "manifest.json"
+    }
+
+
 @pytest.mark.parametrize("shards", ["arrow", "tar"])
 def test_the_same_lines_give_the_stored_bytes(sample, tmp_path, shards):
     out = tmp_path / "out"
     ingest(book(sample, tmp_path / "lines"), out, shards)
     name = f"{shards}-{FORMAT_VERSIONS['dataset']}.{FORMAT_VERSIONS[shards]}"
-    assert content(out) == content(GOLDEN / name)
+    assert identity(out) == identity(GOLDEN / name)
 
 
 @pytest.mark.parametrize("dataset", STORED, ids=lambda path: path.name)

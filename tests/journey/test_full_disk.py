@@ -79,8 +79,17 @@ def test_a_failing_output_is_told_and_gone_on_with(monkeypatch, capsys, sample, 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("operation", ["write", "fsync", "link", "unlink", "open"])
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [
+        ("write", errno.EDQUOT),
+        ("write", errno.ENOSPC),
+        ("fsync", errno.EIO),
+        ("link", errno.ENOSPC),
+        ("unlink", errno.EIO),
+        ("open", errno.ENOSPC),
+    ],
+)
 def test_a_failing_output_at_every_call(monkeypatch, capsys, sample, tmp_path, operation, error):
     fail_at_each(monkeypatch, capsys, sample, tmp_path, operation, error, few=None)
 

@@ -1,10 +1,14 @@
 """The host buffers: what crosses the bus and nothing else."""
 
+import os
 import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
+import pytest
 import torch
 
+from shardkit.errors import ShardkitError
 from shardkit.loader.batch import lay_out
 from shardkit.loader.unpack import unpack
 from shardkit.sequence.sequence import Sequence, Slot
@@ -73,3 +77,13 @@ def test_a_batch_survives_pickling():
     assert torch.equal(back.meta, host.meta)
     assert torch.equal(back.pixels, host.pixels)
     assert back.info == host.info
+
+
+def test_a_sender_that_is_gone_is_named():
+    host, _ = make_host_batch([[make_sequence(4)]], np.random.default_rng(0))
+    sent = ForkingPickler.dumps(host)
+    assert torch.equal(pickle.loads(sent).meta, host.meta)
+
+    # What was handed over once is handed over no more: as if the sender had ended in between.
+    with pytest.raises(ShardkitError, match=rf"worker \(pid {os.getpid()}\) ended before it handed over batch 0/0/0"):
+        pickle.loads(sent)

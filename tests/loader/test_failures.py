@@ -284,18 +284,24 @@ def test_another_processor_version_is_refused(tokens, monkeypatch):
 KILLED = """
 import json, os, signal, sys, time
 from torch.utils.data import DataLoader
+from shardkit.errors import ShardkitError
 from shardkit.loader import StreamingLoader
 
 loader = StreamingLoader(sys.argv[1], max_tokens=256, global_batch=2)
 stream = iter(DataLoader(loader, batch_size=None, num_workers=2, prefetch_factor=1))
 print(json.dumps(loader.state_after(next(stream))), flush=True)
 pids = [worker.pid for worker in stream._workers]
-try:  # torch raises as soon as the signal of the dead child arrives, maybe at once
-    os.kill(pids[1], signal.SIGKILL)
-    for batch in stream:
-        pass
+try:
+    try:
+        os.kill(pids[1], signal.SIGKILL)
+        for batch in stream:
+            pass
+    except ShardkitError as error:
+        found = str(error)
+        time.sleep(1)  # torch's error comes with the signal of the dead child: at any moment, also now
 except RuntimeError as error:
-    print(error, flush=True)
+    found = str(error)
+print(found, flush=True)
 del stream
 time.sleep(0.1)
 print([pid for pid in pids if os.path.exists(f"/proc/{pid}/fd") and os.listdir(f"/proc/{pid}/fd")], flush=True)
@@ -308,13 +314,12 @@ def test_a_killed_worker_ends_the_run_within_seconds_and_the_state_goes_on(token
     began = time.monotonic()
 
     # In a process of its own: torch raises the error wherever the main thread happens to be.
-    run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tokens)], capture_output=True, text=True, timeout=60, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", KILLED, str(tokens)], capture_output=True, text=True, timeout=60)
 
+    assert run.returncode == 0, run.stderr
     assert time.monotonic() - began < 30
     state, error, left = run.stdout.strip().split("\n", 2)
-    assert re.search(r"DataLoader worker \(pid.*\d+\) (is killed by signal|exited unexpectedly)", error)
+    assert re.search(r"DataLoader worker \(pid.*\d+\) (is killed by signal|exited unexpectedly|ended before)", error)
     assert left.endswith("[]")
     with make_loader(tokens) as loader:
         loader.load_state_dict(json.loads(state))

@@ -11,7 +11,7 @@ from shardkit.errors import IntegrityError
 from shardkit.records import Example
 from shardkit.store.arrow_shard import ArrowReader
 from shardkit.store.blocks import BlockCheck, Verify
-from shardkit.store.rows import Written
+from shardkit.store.rows import Written, payload
 from shardkit.store.tar_shard import TarReader, header, index_path
 from shardkit.store.units import SHARD_FORMATS
 from tests.store.builders import make_example
@@ -22,7 +22,7 @@ EXAMPLES = [make_example(number, num_images=number % 3, size=600) for number in 
 def write(path: Path, examples: list[Example], fmt: str) -> Written:
     writer = SHARD_FORMATS[fmt](path)
     for example in examples:
-        writer.add(example)
+        writer.add(example, payload(example))
     return writer.close()
 
 

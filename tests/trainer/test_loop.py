@@ -241,6 +241,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_is_saved(tokens: Path,
 def test_a_step_larger_than_an_epoch_is_refused(tokens: Path, tmp_path: Path):
     with pytest.raises(ConfigError, match="an epoch has fewer packs than a global batch"):
         train(make_config(tokens, tmp_path / "run", global_batch=64))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_dataset_without_sequences_is_refused(tokens: Path, tmp_path: Path):

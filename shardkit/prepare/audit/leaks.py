@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shardkit.prepare.audit.sides import KINDS, Side
-from shardkit.prepare.dedup.facts import Facts, read_facts
+from shardkit.prepare.audit.sides import KINDS, Job, Side, groups_of, value_bits
+from shardkit.prepare.dedup.facts import read_facts
 from shardkit.prepare.dedup.keys import Keys, group_starts, hex_id
 from shardkit.prepare.dedup.report import excerpt
-from shardkit.prepare.split.declared import fact_key
 from shardkit.store.dataset import Dataset
 from shardkit.store.whole import open_whole
 
@@ -80,8 +79,12 @@ def _starts(values: Keys) -> Indices:
     return np.union1d(group_starts(values[:, 0]), group_starts(values[:, 1]))
 
 
-def evidence(dataset: Dataset, kind: str, found: Found) -> list[dict[str, Any]]:
-    """The first leaks of a kind: the value, and for each side how many rows have it and which are the first."""
+def evidence(dataset: Dataset, jobs: Mapping[int, Job], kind: str, found: Found) -> list[dict[str, Any]]:
+    """The first leaks of a kind: the value, and for each side how many rows have it and which are the first.
+
+    Args:
+        jobs: what was examined of each shard.
+    """
     starts = found.starts()
     listed = []
     for begin, end in list(pairwise([*starts.tolist(), len(found.values)]))[:LISTED]:
@@ -92,23 +95,23 @@ def evidence(dataset: Dataset, kind: str, found: Found) -> list[dict[str, Any]]:
             side["examples"] += 1
             if len(side["rows"]) < _ROWS_SHOWN:
                 side["rows"].append(f"{ref.name}:{row}")
-        value = _named(dataset, kind, found, begin)
+        value = _named(dataset, jobs[int(found.shards[begin])], kind, found, begin)
         listed.append({"kind": kind, "value": value, "sides": dict(sorted(sides.items()))})
     return listed
 
 
-def _named(dataset: Dataset, kind: str, found: Found, index: int) -> str:
+def _named(dataset: Dataset, job: Job, kind: str, found: Found, index: int) -> str:
     """The value in words: ids as they are, texts and groups read from a row that has them."""
     if kind in ("pixel", "parent"):
         return hex_id(found.values[index])
-    reader = open_whole(dataset.shards[int(found.shards[index])])
-    facts = next(iter(read_facts(reader, np.array([found.rows[index]], np.int32))))
+    row = int(found.rows[index])
+    reader = open_whole(dataset.shards[job.shard])
+    facts = next(iter(read_facts(reader, np.array([row], np.int32))))
     reader.close()
-    if kind == "asset":
-        start = hex_id(found.values[index])
-        return next(asset for asset in facts.assets if asset.startswith(start))
-    return excerpt(facts.text) if kind == "text" else _group(facts)
-
-
-def _group(facts: Facts) -> str:
-    return fact_key(None)(facts) or ""
+    candidates = {
+        "asset": facts.assets,
+        "text": (facts.text,),
+        "group": groups_of(job.group_by, facts, job.place_of().get(row, {})),
+    }[kind]
+    wanted = tuple(found.values[index].tolist())
+    return excerpt(next(value for value in candidates if value_bits(kind, value) == wanted))

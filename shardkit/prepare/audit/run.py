@@ -108,8 +108,8 @@ def run(config: AuditConfig, on_progress: Progress = silent) -> AuditResult:
             identity=_identity(dataset),
         )  # fmt: skip
     sides: list[Side] = []
+    jobs = list(_jobs(dataset, config))
     try:
-        jobs = list(_jobs(dataset, config))
         for done, side in enumerate(map_ordered(examine, jobs, workers=config.workers), 1):
             sides.append(side)
             on_progress(done, len(jobs), "reading")
@@ -128,7 +128,7 @@ def run(config: AuditConfig, on_progress: Progress = silent) -> AuditResult:
             found = _only_parents(dataset, found)
         rest = without(found, permitted.get(kind, np.empty((0, 2), np.uint64)))
         leaks[kind], allowed[kind] = rest.num_values, found.num_values - rest.num_values
-        shown += evidence(dataset, kind, rest)
+        shown += evidence(dataset, {job.shard: job for job in jobs}, kind, rest)
     return AuditResult(
         path=config.dataset,
         splits=dataset.splits,

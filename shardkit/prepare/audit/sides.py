@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +33,10 @@ class Job:
     group_by: str | None
     places: pa.Table
     """row, input, position, parent_id of the shard's rows, as tables/examples has them."""
+
+    def place_of(self) -> dict[int, dict[str, str]]:
+        """Row -> input, position, parent_id."""
+        return {place.pop("row"): place for place in self.places.to_pylist()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -71,7 +76,7 @@ def examine(job: Job) -> Side:
     shard = dataset.shards[job.shard]
     reader = open_whole(shard)
     rows = np.arange(reader.num_rows, dtype=np.int32) if job.rows is None else job.rows
-    places = {place.pop("row"): place for place in job.places.to_pylist()}
+    places = job.place_of()
     kinds: list[int] = []
     values: list[tuple[int, int]] = []
     of_row: list[int] = []
@@ -91,9 +96,7 @@ def examine(job: Job) -> Side:
         if facts.text:
             found.add(("text", facts.text))
         place = places.get(row, {})
-        group = _declared(job.group_by, facts, place)
-        if group:
-            found.add(("group", group))
+        found |= {("group", group) for group in groups_of(job.group_by, facts, place)}
         found.add(("parent", facts.example_id))
         if place.get("parent_id"):
             found.add(("parent", place["parent_id"]))
@@ -112,13 +115,13 @@ def examine(job: Job) -> Side:
     )
 
 
-def _declared(group_by: str | None, facts: Facts, place: dict[str, str]) -> str | None:
-    """The declared key from the row itself, or from its raw place; else what stands in its group column."""
+def groups_of(group_by: str | None, facts: Facts, place: Mapping[str, str]) -> set[str]:
+    """The declared key, from the row itself or from its raw place, and what stands in the group column."""
     if group_by is not None and by_path(group_by):
-        found = path_key(group_by)(place["input"], place["position"]) if place else None
+        declared = path_key(group_by)(place["input"], place["position"]) if place else None
     else:
-        found = fact_key(group_by)(facts)
-    return found or fact_key(None)(facts)
+        declared = fact_key(group_by)(facts)
+    return {group for group in (declared, fact_key(None)(facts)) if group}
 
 
 @lru_cache(maxsize=8)

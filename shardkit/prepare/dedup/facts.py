@@ -88,7 +88,11 @@ def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
             pixels=tuple(pixels[own]),
             stored=tuple(stored[own]),
             num_pixels=sum(map(int.__mul__, widths[own], heights[own])),
-            num_bytes=sum(sizes[own]) + len(raw.encode()) + len(metadata.encode()),
+            num_bytes=sum(sizes[own])
+            + sum(map(len, assets[own]))
+            + len(example_id)
+            + len(raw.encode())
+            + len(metadata.encode()),
             raw_text=raw,
             text=normalize(raw),
             parts=_parts(

@@ -105,18 +105,23 @@ def quantiles(values: npt.NDArray[np.int64]) -> dict[str, float]:
 def _measure(piece: Slice) -> _Part:
     """Sizes of the rows of a slice; run by a worker."""
     reader = open_slice(piece)
-    table = reader.columns(("source", "segments", "images", "metadata")).take(pa.array(piece.rows)).combine_chunks()
+    table = (
+        reader.columns(("example_id", "source", "segments", "images", "metadata"))
+        .take(pa.array(piece.rows))
+        .combine_chunks()
+    )
     segments, images = _list(table["segments"]), _list(table["images"])
     lengths = _per_row(segments, pc.utf8_length(segments.values.field("text")))
     text_bytes = _per_row(segments, pc.binary_length(segments.values.field("text")))
     image_bytes = _per_row(images, images.values.field("size"))
-    metadata = np.asarray(pc.binary_length(table["metadata"]).to_numpy(), np.int64)
+    ids = _per_row(images, pc.binary_length(images.values.field("asset_id")))
+    others = [np.asarray(pc.binary_length(table[name]).to_numpy(), np.int64) for name in ("example_id", "metadata")]
     part = _Part(
         positions=piece.positions,
         sources=table["source"].to_pylist(),
         images=np.diff(images.offsets.to_numpy()).astype(np.int64),
         text_lengths=lengths,
-        num_bytes=text_bytes + image_bytes + metadata,
+        num_bytes=text_bytes + image_bytes + ids + sum(others),
         widths=_ints(images.values.field("width")),
         heights=_ints(images.values.field("height")),
     )

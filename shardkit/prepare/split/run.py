@@ -138,6 +138,7 @@ class _Plan:
             shards=np.asarray(table["shard_index"].to_numpy(), np.int32),
             rows=np.asarray(table["row"].to_numpy(), np.int32),
             examples=table.drop_columns(["shard_index", "row"]).append_column("declared", declared),
+            regroup=self.config.group_by is not None,
         )
 
     # ------------------------------------------------------------------ commit

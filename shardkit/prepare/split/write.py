@@ -28,6 +28,8 @@ class Job:
     """[n] each: where the rows lie in the input, in the order of writing."""
     examples: pa.Table
     """[n] their input, position, parent_id, marks, and declared: the key that takes the place of their group, or null."""
+    regroup: bool
+    """Put the declared key in the place of the group that ingest gave: that one was not held together."""
 
 
 def write_unit(job: Job) -> Receipt:
@@ -37,7 +39,7 @@ def write_unit(job: Job) -> Receipt:
         places = zip(job.shards.tolist(), job.rows.tolist(), job.examples.to_pylist(), strict=True)
         for shard, row, facts in places:
             example = readers.open(shard).example(row)
-            if facts["declared"] is not None:
+            if job.regroup:
                 example = replace(example, group=facts["declared"])
             unit.add(
                 example,

@@ -81,6 +81,10 @@ def same_group(victim: Example, kept: Example) -> Example:
     return named(replace(kept, metadata=victim.metadata, group=victim.group))
 
 
+def same_group_column_only(victim: Example, kept: Example) -> Example:
+    return replace(kept, group=victim.group)
+
+
 def same_site_in_metadata_only(victim: Example, kept: Example) -> Example:
     return named(replace(kept, metadata=victim.metadata))
 
@@ -90,6 +94,7 @@ PLANTED: dict[str, tuple[Callable[[Example, Example], Example], set[str]]] = {
     "pixel": (packed_anew, {"pixel"}),
     "text": (same_text, {"text"}),
     "group": (same_group, {"group"}),
+    "group in its column": (same_group_column_only, {"group"}),
     "group in the metadata": (same_site_in_metadata_only, {"group"}),
 }
 

@@ -120,7 +120,7 @@ def test_facts_are_the_same_from_arrow_and_tar_and_for_some_rows(tmp_path: Path,
     assert [f.raw_text for f in found] == [f"t {k}" for k in range(130)]
     assert [f.num_pixels for f in found] == [36 * (k % 3) for k in range(130)]
     assert [f.num_bytes for f in found] == [
-        sum(len(i.data) for i in row.images) + len(row.text) + len(row.metadata) for row in rows
+        sum(len(i.data) + 64 for i in row.images) + 32 + len(row.text) + len(row.metadata) for row in rows
     ]
     some = [100, 3, 64]
     assert list(read_facts(reader, np.array(some, np.int32))) == [found[k] for k in some]

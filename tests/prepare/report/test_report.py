@@ -50,7 +50,7 @@ def cells(dataset: Dataset) -> dict[str, dict[str, dict[str, int]]]:
             examples=1,
             images=len(e.images),
             pixels=sum(i.width * i.height for i in e.images),
-            bytes=sum(len(i.data) for i in e.images) + len(e.text.encode()) + len(e.metadata.encode()),
+            bytes=sum(len(i.data) + 64 for i in e.images) + 32 + len(e.text.encode()) + len(e.metadata.encode()),
         )
     return {source: {split: dict(cell) for split, cell in row.items()} for source, row in found.items()}
 

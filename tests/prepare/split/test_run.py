@@ -9,6 +9,8 @@ import orjson
 import pytest
 
 from shardkit.errors import ConfigError, IntegrityError, SourceError
+from shardkit.prepare.audit.run import AuditConfig
+from shardkit.prepare.audit.run import run as audit
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
 from shardkit.prepare.split import run as stage
@@ -91,14 +93,17 @@ def test_the_key_that_is_named_holds_rows_together(tmp_path: Path, group_by: str
     assert result.report["groups"]["declared"] == len({key(row) for row in rows})
 
 
-def test_the_declared_key_stands_in_the_group_column_and_a_default_stays(tmp_path: Path):
+def test_the_declared_key_stands_in_the_group_column_and_nothing_that_was_not_held(tmp_path: Path):
     rows = [example(f"t {k}", png(k), group="old", book=f"b{k % 5}" if k < 15 else None) for k in range(20)]
     write(tmp_path / "a", rows)
     split(tmp_path / "a", tmp_path / "s", "train=0.5,test=0.5", group_by="book")
     dataset = Dataset.open(tmp_path / "s")
     for _, _, made in dataset.examples():
         book = orjson.loads(made.metadata)["book"]
-        assert made.group == (book or "old")
+        assert made.group == book
+    assert audit(AuditConfig(dataset=tmp_path / "s")).error is None
+    split(tmp_path / "a", tmp_path / "t", "train=0.5,test=0.5", allow_empty=True)
+    assert {made.group for _, _, made in Dataset.open(tmp_path / "t").examples()} == {"old"}
     facts = dataset.table("groups").to_pylist()
     assert Counter(f["declared"] for f in facts) == {None: 5, **{f"b{k}": 3 for k in range(5)}}
     assert dataset.table("groups")["example_id"].to_pylist() == dataset.table("examples")["example_id"].to_pylist()
