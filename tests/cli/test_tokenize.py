@@ -86,7 +86,7 @@ def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: py
             ["--recipe", "vml"],
             3,
             (
-                "there is no recipe 'vml'; there are pretrain, vlm\n"
+                "there is no recipe 'vml'; there are pretrain, sft, vlm\n"
                 "Next: choose one with --recipe (did you mean vlm?), or give a TOML file with name = ... in it\n"
             ),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from shardkit.prepare.ingest import IngestConfig
@@ -51,3 +52,29 @@ def test_every_row_of_the_real_dumps_is_kept(tmp_path, shared, name, rows, seque
     assert (result.counts["read"], result.counts["kept"], result.counts["excluded"]) == (rows, rows, 0)
     assert result.totals["sequences"] == sequences
     assert 0 < result.totals["supervised"] < result.totals["tokens"]
+
+
+@pytest.mark.parametrize(
+    ("case", "turns", "targets"),
+    [
+        ("s-chat-control-strings", [2, 2], ["No.", "It is written <|image_pad|> in the vocabulary."]),
+        ("s-chat-roles", [2, 2, 3], ["b", "b", "b"]),
+    ],
+)
+def test_the_cases_have_as_many_marks_as_turns_and_only_answers_as_targets(
+    tmp_path, shared, cases, case, turns, targets
+):
+    rows = cases / "files" / case / "rows.jsonl"
+    ingest(IngestConfig(format="chat", paths=(rows,), output=tmp_path / "examples"))
+    folder = shared / "data" / "tokenizers" / "minimind"
+    run(TokenizeConfig(inputs=(tmp_path / "examples",), output=tmp_path / "tokens", tokenizer=folder, recipe="sft"))
+    tokenizer = Tokenizer.load(folder)
+    (shard,) = Dataset.open(tmp_path / "tokens").sequence_shards
+    with pa.memory_map(str(shard.path)) as file:
+        found = pa.ipc.open_file(file).read_all().to_pylist()
+    start, end = (tokenizer.controls[name] for name in ("<|im_start|>", "<|im_end|>"))
+    assert [(row["input_ids"].count(start), row["input_ids"].count(end)) for row in found] == [(n, n) for n in turns]
+    supervised = [
+        tokenizer.decode([i for i, o in zip(row["input_ids"], row["objectives"], strict=True) if o]) for row in found
+    ]
+    assert supervised == [f"{target}<|im_end|>\n" for target in targets]
