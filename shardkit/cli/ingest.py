@@ -25,6 +25,7 @@ from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest import AUTO, SOURCES, IngestConfig, IngestResult, resolved, run
 from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
 from shardkit.prepare.ingest.recipes import load, names
+from shardkit.prepare.ingest.space import spoken
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
 EPILOG = """\b
@@ -158,6 +159,8 @@ def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> No
     say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)
     for reason, count in result.tally.excluded.most_common():
         say(f"  excluded {count}: {reason}", quiet=quiet)
+    if result.disk_need is not None:
+        say(f"the dataset may need {spoken(result.disk_need)} of disk", quiet=quiet)
     summary = {
         "format": name,
         "dataset": None if result.path is None else str(result.path),
@@ -166,6 +169,7 @@ def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> No
         "images": result.num_images,
         "bytes": result.num_bytes,
         **({"num_captions": captions} if (captions := result.tally.changes["num_captions"]) else {}),
+        **({"disk_need": result.disk_need} if result.path is None else {}),
         **counts,
     }
     print_result(summary, as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

@@ -39,6 +39,7 @@ from shardkit.prepare.ingest.missing_urls import check_place, write_missing
 from shardkit.prepare.ingest.planning import check_inputs, chunks, units
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
+from shardkit.prepare.ingest.space import check_space, disk_need
 from shardkit.prepare.ingest.units import Unit
 from shardkit.prepare.ingest.url_map import map_files
 from shardkit.prepare.ingest.work import Done, Job, Task, work
@@ -61,6 +62,8 @@ class IngestResult:
     num_bytes: int
     """Payload: images, texts and metadata."""
     unchanged: bool = False
+    disk_need: int | None = None
+    """Bytes of disk that the run may need, told before it began; None with --limit."""
 
 
 def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
@@ -105,6 +108,8 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         else:
             if output.unchanged is not None:
                 output.replace()
+            done = sum(shard.size for receipt in output.receipts.values() for shard in receipt.shards)
+            check_space(disk_need(listing, config), config.output, done=done)
             result = ingest.write(output)
     if config.missing_urls is not None:
         write_missing(Dataset.open(config.output), config.missing_urls, overwrite=config.overwrite)
@@ -271,6 +276,7 @@ class _Ingest:
     # ------------------------------------------------------------------ without output
     def rehearse(self) -> IngestResult:
         """Everything but writing: the counts and sizes that the run would have."""
+        need = disk_need(self.listing, self.config)
         tally = Tally()
         images = size = 0
         accounts: Accounts = {}
@@ -282,7 +288,7 @@ class _Ingest:
             self._say()
             if self._full:
                 break
-        return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size)
+        return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size, disk_need=need)
 
     # ------------------------------------------------------------------ with output
     def write(self, output: Output) -> IngestResult:

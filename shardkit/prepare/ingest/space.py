@@ -1,0 +1,155 @@
+"""How much disk a run will need at most, told from a listing of its inputs before any of them is parsed.
+
+    folders of pairs     their files
+    tars                 the tar, whose member headers make up for our tables
+    text and tables      their bytes unpacked, and what our tables say of each record
+    pictures by path     the largest below the roots, as many as the inputs have room to name
+
+A record's size is told from the head of its file, and packed text is taken to unpack by `_UNPACKS`. What lies below the
+roots and is named by nobody counts too, where the inputs could name it: this is a bound, not a forecast. With --limit
+nothing is foretold.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardkit.errors import OutputError
+from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.streams import Damaged, Stream
+from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES
+from shardkit.prepare.ingest.listing import Listing
+from shardkit.prepare.ingest.units import InputFile
+
+_RECORD_BYTES = 400
+"""Of our tables, for each record, while they are joined at the end."""
+_PICTURE_BYTES = 1500
+"""The same for each picture: ids, hashes, provenance."""
+_UNPACKS = 6
+"""Times that packed text grows."""
+_REFERENCE_BYTES = 8
+"""Fewest bytes in which a record names a picture."""
+_SAMPLE = 1 << 16
+_MOST_FILES = 1_000_000
+"""Files below the roots that are looked at; in a larger folder the bound holds for those."""
+_WITHOUT_PICTURES = frozenset({"text"})
+"""Formats whose records name none."""
+
+
+def disk_need(listing: Listing, config: IngestConfig) -> int | None:
+    """Bytes that the dataset and its unfinished parts take at most; None where --limit leaves it open."""
+    if config.limit is not None:
+        return None
+    need = sum(max(0, file.size) + _PICTURE_BYTES for file in listing.files)
+    readable = 0
+    for kind, file in listing.inputs:
+        if kind == "tar":
+            need += file.size
+        elif kind != "files":
+            size, num_records = _text(kind, file)
+            need += size + num_records * _RECORD_BYTES
+            readable += size
+    if readable and config.format not in _WITHOUT_PICTURES:
+        sizes = heapq.nlargest(readable // _REFERENCE_BYTES, islice(_pictures(listing), _MOST_FILES))
+        need += sum(sizes) + len(sizes) * _PICTURE_BYTES
+    return need
+
+
+def free_space(output: Path) -> int:
+    """Bytes that may be written where `output` lies or will lie."""
+    place = output.absolute()
+    while not place.exists():
+        place = place.parent
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize
+
+
+def check_space(need: int | None, output: Path, *, done: int = 0) -> None:
+    """Refuse a run that the disk has no room for.
+
+    Args:
+        need: what `disk_need` says.
+        done: bytes that an unfinished run wrote already.
+
+    Raises:
+        OutputError: with both numbers.
+    """
+    if need is None:
+        return
+    left, free = max(0, need - done), free_space(output)
+    if left > free:
+        raise OutputError(
+            f"too little space for the output (ENOSPC): it may need {spoken(left)}, {spoken(free)} are free",
+            where=str(output),
+            hint="free some space, choose another place with -o, or name fewer inputs or narrower --images",
+        )
+
+
+def spoken(num_bytes: int) -> str:
+    """A number of bytes, for people."""
+    size, units = float(num_bytes), iter(("bytes", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 1000 and unit != "TB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _text(kind: str, file: InputFile) -> tuple[int, int]:
+    """Bytes of the records of a text or table, unpacked, and how many records there are, about."""
+    if kind == "parquet":
+        try:
+            facts = pq.read_metadata(file.path)
+        except (OSError, pa.ArrowInvalid):
+            return file.size, 0  # refused, or told again, where it is read
+        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        return sum(group.total_byte_size for group in groups), facts.num_rows
+    stream = Stream(file)
+    try:
+        size = file.size if stream.compression is None else file.size * _UNPACKS
+        head = stream.read(_SAMPLE)
+    except Damaged:
+        return file.size, 0
+    finally:
+        stream.close()
+    return size, size * head.count(b"\n") // max(1, len(head))
+
+
+def _pictures(listing: Listing) -> Iterator[int]:
+    """Sizes of the pictures, and of tars that may hold some, below the roots that records may lead into."""
+    roots = listing.roots
+    folders = roots.images or (roots.input_root,)
+    own = {file.path for _, file in listing.inputs}
+    for folder in _outermost((*folders, *roots.maps)):
+        for entry in _files(folder):
+            suffix = entry.name.rpartition(".")[2].lower()
+            if (suffix in IMAGE_SUFFIXES or suffix == "tar") and entry.path not in own:
+                yield entry.stat().st_size
+
+
+def _outermost(folders: Iterable[str]) -> list[str]:
+    """The folders that lie in no other."""
+    kept: list[str] = []
+    for folder in sorted(set(folders)):
+        if not any(folder.startswith(os.path.join(one, "")) for one in kept):
+            kept.append(folder)
+    return kept
+
+
+def _files(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Regular files below a folder; what cannot be looked into is met again where it is read."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(entry.path)
+        elif entry.is_file():
+            yield entry
