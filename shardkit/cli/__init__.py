@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shlex
 import signal
 import sys
 from types import FrameType
@@ -86,10 +87,10 @@ def run(argv: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the same command goes on where it stopped", err=True)
+        report_stop("interrupted", argv)
         return 130
     except Terminated:
-        click.echo("terminated; the same command goes on where it stopped", err=True)
+        report_stop("terminated", argv)
         return 143
     except BrokenPipeError:
         # The reader of stdout went away (`| head`): nothing is wrong, and nothing more can be said there.
@@ -103,6 +104,12 @@ def report(error: ShardkitError) -> None:
     click.echo(f"{error}", err=True)
     if error.hint:
         click.echo(f"Next: {error.hint}", err=True)
+
+
+def report_stop(what: str, argv: list[str] | None) -> None:
+    """Print what stopped the command, and the command that goes on."""
+    command = shlex.join(["shardkit", *(sys.argv[1:] if argv is None else argv)])
+    click.echo(f"{what}\nNext: the same command goes on where it stopped: {command}", err=True)
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
