@@ -77,18 +77,26 @@ def say(text: str, *, quiet: bool = False) -> None:
         click.echo(text, err=True)
 
 
-def progress_bar(label: str, *, quiet: bool) -> Progress:
-    """A progress callback that draws a bar on stderr; silent with --quiet or off a terminal."""
+def progress_bar(label: str, *, quiet: bool, unit: str = "it") -> Progress:
+    """A progress callback that draws a bar on stderr, with rate and time left; silent with --quiet or off a terminal.
+
+    Args:
+        unit: what is counted; "B" is spoken as kB, MB, ...
+    """
     if quiet or not sys.stderr.isatty():
         return silent
-    bar: tqdm[Any] = tqdm(desc=label, leave=False, file=sys.stderr)
+    bar: tqdm[Any] = tqdm(
+        desc=label, leave=False, file=sys.stderr, unit=unit, unit_scale=unit == "B", dynamic_ncols=True, miniters=1
+    )
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.call_on_close(bar.close)  # however the command ends, what it says last stands on a clear line
 
     def advance(done: int, total: int | None, note: str = "") -> None:
-        bar.total = total
-        bar.n = done
-        if note:
-            bar.set_postfix_str(note, refresh=False)
-        bar.refresh()
+        if bar.total is None:
+            bar.total, bar.n, bar.initial = total, done, done  # what an earlier run did says nothing about the rate
+        bar.set_postfix_str(note, refresh=False)
+        bar.update(done - bar.n)
         if total is not None and done >= total:
             bar.close()
 

@@ -86,3 +86,17 @@ def chunks(piece: Slice, source: Source, config: IngestConfig, opener: Opener) -
         yield from documents.chunks(piece, source.entries)
     else:
         yield from CONTAINERS[piece.container].chunks(piece, config, opener)
+
+
+def weight(piece: Slice, chunk: Chunk) -> int:
+    """Bytes of the input that a chunk of `piece` stands for, about: for people who wait."""
+    if isinstance(chunk, LineChunk):
+        return len(chunk.data) + chunk.too_long
+    if isinstance(chunk, TableChunk):
+        return sum(map(len, chunk.raw))
+    if isinstance(chunk, SampleChunk):
+        return sum(member.size for sample in chunk.samples for member in sample.members)
+    if isinstance(chunk, BatchChunk):
+        rows = 0 if chunk.batch is None else chunk.batch.num_rows
+        return piece.size * rows // max(1, piece.end - piece.start)
+    return piece.size if isinstance(chunk, PairChunk) else 0

@@ -36,7 +36,7 @@ from shardkit.prepare.ingest.group import group_key
 from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.missing_urls import check_place, write_missing
-from shardkit.prepare.ingest.planning import check_inputs, chunks, units
+from shardkit.prepare.ingest.planning import check_inputs, chunks, units, weight
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
 from shardkit.prepare.ingest.space import check_space, disk_need
@@ -92,6 +92,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         job=Job(config=config, source=name, recipe=fingerprint(recipe), roots=listing.roots, url_maps=url_maps),
         maps=tuple(digest_input(path, listing.roots.name(path)) for path in url_maps),
         on_progress=on_progress,
+        total=sum(file.size for _, file in listing.inputs),
     )
     if config.dry_run or config.output is None:
         return ingest.rehearse()
@@ -169,6 +170,8 @@ class _Ingest:
     job: Job
     maps: tuple[FileRead, ...]
     on_progress: Progress
+    total: int
+    """Bytes of all inputs."""
     read: int = 0
     excluded: int = 0
     first_excluded: Exclusion | None = None
@@ -180,6 +183,8 @@ class _Ingest:
     num_units: int = 0
     num_bytes: int = 0
     """Bytes of the inputs whose units are done."""
+    at_hand: int = 0
+    """Bytes that are done of the unit at hand, about."""
 
     @property
     def input_names(self) -> list[str]:
@@ -212,7 +217,7 @@ class _Ingest:
                         self.asked.add(file.name)
                         yield Task(unit=unit.index, digest=file)
             for chunk in chunks(piece, self.source, self.config, opener):
-                yield Task(unit=unit.index, container=piece.container, chunk=chunk)
+                yield Task(unit=unit.index, container=piece.container, chunk=chunk, weight=weight(piece, chunk))
 
     def _is_done(self, unit: Unit, output: Output) -> bool:
         """Whether a receipt holds for `unit`: the same borders, and every file that was read has the same bytes."""
@@ -269,9 +274,11 @@ class _Ingest:
     def _full(self) -> bool:
         return self.config.limit is not None and self.read >= self.config.limit
 
-    def _say(self) -> None:
-        total = sum(file.size for _, file in self.listing.inputs)
-        self.on_progress(min(self.num_bytes, total), total, f"{self.read} read, {self.excluded} excluded")
+    def _say(self, done: Done) -> None:
+        self.at_hand += done.weight
+        unit = self.planned.get(done.unit)
+        known = self.num_bytes + (self.at_hand if unit is None else min(self.at_hand, unit.size))
+        self.on_progress(min(known, self.total), self.total, f"{self.read} read, {self.excluded} excluded")
 
     # ------------------------------------------------------------------ without output
     def rehearse(self) -> IngestResult:
@@ -285,7 +292,7 @@ class _Ingest:
                 if isinstance(result, Kept):
                     images += len(result.example.images)
                     size += payload(result.example)
-            self._say()
+            self._say(done)
             if self._full:
                 break
         return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size, disk_need=need)
@@ -296,9 +303,11 @@ class _Ingest:
         for index, results in groupby(self._done(output), key=attrgetter("unit")):
             writer = output.unit(index, _name(index), shards=self.config.shards, shard_size=self.config.shard_size)
             with writer:
-                unit = self.planned.pop(index)
+                unit = self.planned[index]
                 self._write_unit(unit, results, writer)
+            del self.planned[index]
             self.num_bytes += unit.size
+            self.at_hand = 0
             if self._full:
                 break
         for name in set(output.receipts) - {_name(index) for index in range(self.num_units)}:
@@ -366,7 +375,7 @@ class _Ingest:
                     self._note(file, containers[file.name].size)
                 else:
                     files[file.name] = file
-            self._say()
+            self._say(done)
             if self._full:
                 break
         writer.append("missing", missing)

@@ -41,12 +41,16 @@ class Task:
     unit: int
     container: str = ""
     chunk: Chunk | None = None
+    weight: int = 0
+    """Bytes of the input that the chunk stands for, about."""
     digest: InputFile | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Done:
     unit: int
+    weight: int = 0
+    """That of the task."""
     results: tuple[Kept | Exclusion, ...] = ()
     changes: Counter[str] = field(default_factory=Counter)
     files: tuple[FileRead, ...] = ()
@@ -80,6 +84,7 @@ def work(job: Job, task: Task) -> Done:
             changes.update(result.changes)
     return Done(
         unit=task.unit,
+        weight=task.weight,
         results=tuple(results),
         changes=changes,
         files=tuple(reader.files.values()),
