@@ -116,6 +116,8 @@ def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     """The class of the picture with these cells; see the head of this file. Only whole numbers are compared."""
     if _count_steps(cells, _STEP) + _count_steps(cells.T, _STEP) < _FEW_STEPS:
         return "blank"
+    if 4 * np.count_nonzero(cells >= _PAPER_FROM) < cells.size:
+        return "picture"
     lines = grey.resize((grey.width, min(_ROWS, grey.height)), Image.Resampling.NEAREST)
     rows = np.asarray(lines)
     up_to = np.cumsum([0, *lines.histogram()])

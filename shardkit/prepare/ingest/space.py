@@ -1,6 +1,6 @@
 """How much disk a run will need at most, told from a listing of its inputs before any of them is parsed.
 
-    folders of pairs     their files
+    folders of pairs     their files; a TIFF once for each of its pages, for every page is an example with the file
     tars                 the tar, whose member headers make up for our tables
     text and tables      their bytes unpacked, and what our tables say of each record
     pictures by path     the largest below the roots, as many as the inputs have room to name
@@ -13,6 +13,7 @@ nothing is foretold.
 from __future__ import annotations
 
 import heapq
+import mmap
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -25,6 +26,7 @@ from shardkit.errors import OutputError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES
+from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.listing import Listing
 from shardkit.prepare.ingest.units import InputFile
 
@@ -47,7 +49,7 @@ def disk_need(listing: Listing, config: IngestConfig) -> int | None:
     """Bytes that the dataset and its unfinished parts take at most; None where --limit leaves it open."""
     if config.limit is not None:
         return None
-    need = sum(max(0, file.size) + _PICTURE_BYTES for file in listing.files)
+    need = sum(_of_pair(file) for file in listing.files)
     readable = 0
     for kind, file in listing.inputs:
         if kind == "tar":
@@ -99,6 +101,18 @@ def spoken(num_bytes: int) -> str:
     while size >= 1000 and unit != "TB":
         size, unit = size / 1000, next(units)
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _of_pair(file: InputFile) -> int:
+    """Bytes of the examples that a picture or label of a folder becomes part of."""
+    pages = 1
+    if file.size > 0 and file.name.lower().endswith((".tif", ".tiff")):
+        try:
+            with open(file.path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                pages = tiff_pages(data)
+        except (OSError, ValueError):
+            pages = 1  # left out by name where it is read
+    return pages * (max(0, file.size) + _PICTURE_BYTES)
 
 
 def _text(kind: str, file: InputFile) -> tuple[int, int]:

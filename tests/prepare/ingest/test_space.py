@@ -12,7 +12,7 @@ from shardkit.errors import OutputError
 from shardkit.prepare.ingest import IngestConfig, run
 from shardkit.prepare.ingest import space as module
 from shardkit.store.output import Output
-from tests.prepare.ingest.builders import jsonl, picture, tar
+from tests.prepare.ingest.builders import jsonl, picture, tar, tiff
 
 
 @pytest.fixture
@@ -48,6 +48,17 @@ def test_pairs_need_at_least_what_they_take(tmp_path, number):
     asked = need("ocr", folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) < asked < 20_000 * number
     assert number == 1 or taken(tmp_path / "out") < asked
+
+
+def test_a_file_of_many_pages_is_stored_with_each_of_them(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.tif").write_bytes(tiff(12))
+    (folder / "a.txt").write_text("\f".join(f"page {n}" for n in range(12)))
+    run(IngestConfig(format="iit-cdip", paths=(folder,), output=tmp_path / "out"))
+    assert (
+        12 * len(tiff(12)) < taken(tmp_path / "out") - 30_000 < need("iit-cdip", folder) < 40 * len(tiff(12)) + 40_000
+    )
 
 
 def test_small_texts_need_more_than_their_bytes(tmp_path):

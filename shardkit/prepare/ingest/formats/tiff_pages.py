@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 
 _MOST = 10_000
 
 
-def tiff_pages(data: bytes) -> int:
+def tiff_pages(data: bytes | mmap.mmap) -> int:
     """Directories of the chain; 1 for what is no TIFF or breaks off, which the decoder will judge."""
     order = {b"II": "<", b"MM": ">"}.get(data[:2])
     if order is None or len(data) < 16:
