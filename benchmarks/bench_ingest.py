@@ -4,8 +4,9 @@
 
     shardkit        `shardkit ingest` of the three families of the corpus: captions in tars, pages in folders, documents
     bare loop       read, full decode, sha256, xxh3 of the bytes, xxh3 of the pixels, one hash of a reduced grey; no output
-    webdataset      ShardWriter: read, full decode as a check, write the same bytes with their labels
+    webdataset      ShardWriter: read, full decode as a check, write the same bytes with a label
     mds             MosaicML's MDSWriter, the same (an optional package; named where it is absent)
+    ...-facts       the same writers, with the digests and the hash of the bare loop in the label
 
 Every contender is a process of its own, start and imports included, over the very same pictures in the same order. Rounds
 are interleaved and medians are given, so that a busy machine slows all alike: read ratios, not absolutes. CPU seconds are
@@ -30,7 +31,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -92,23 +93,29 @@ def decoded(data: bytes) -> Image.Image | None:
 
 
 # ---------------------------------------------------------------- contenders, each in a process of its own
-def bare(pictures: list[Picture]) -> int:
-    number = 0
-    for picture in pictures:
-        data = read(picture)
-        hashlib.sha256(data).hexdigest()
-        xxhash.xxh3_128_hexdigest(data)
-        image = decoded(data)
-        if image is None:
-            continue
-        xxhash.xxh3_128_hexdigest(image.tobytes())
-        grey = image.convert("L").resize((32, 32), Image.Resampling.BILINEAR)
-        xxhash.xxh3_128_hexdigest(grey.tobytes())
-        number += 1
-    return number
+def facts_of(data: bytes) -> dict[str, str] | None:
+    """What the bare loop finds out about a picture; None for a broken one."""
+    asset, stored = hashlib.sha256(data).hexdigest(), xxhash.xxh3_128_hexdigest(data)
+    image = decoded(data)
+    if image is None:
+        return None
+    pixels = xxhash.xxh3_128_hexdigest(image.tobytes())
+    grey = image.convert("L").resize((32, 32), Image.Resampling.BILINEAR)
+    return {"asset": asset, "stored": stored, "pixels": pixels, "grey": xxhash.xxh3_128_hexdigest(grey.tobytes())}
 
 
-def webdataset(pictures: list[Picture], out: Path) -> int:
+def checked(data: bytes) -> dict[str, str] | None:
+    return None if decoded(data) is None else {}
+
+
+Facts = Callable[[bytes], "dict[str, str] | None"]
+
+
+def bare(pictures: list[Picture], _out: Path, facts: Facts) -> int:
+    return sum(facts(read(picture)) is not None for picture in pictures)
+
+
+def webdataset(pictures: list[Picture], out: Path, facts: Facts) -> int:
     from webdataset import ShardWriter
 
     number = 0
@@ -116,16 +123,18 @@ def webdataset(pictures: list[Picture], out: Path) -> int:
     with ShardWriter(str(out / "%05d.tar"), maxsize=SHARD_BYTES, verbose=0) as writer:
         for place, picture in enumerate(pictures):
             data = read(picture)
-            if decoded(data) is None:
+            found = facts(data)
+            if found is None:
                 continue
             name = Path(picture[0]).suffix.removeprefix(".")
             suffix = name if f".{name}" in SUFFIXES else "jpg"
-            writer.write({"__key__": f"{place:08d}", suffix: data, "json": {"origin": picture[0], "place": place}})
+            label = {"origin": picture[0], "place": place, **found}
+            writer.write({"__key__": f"{place:08d}", suffix: data, "json": label})
             number += 1
     return number
 
 
-def mds(pictures: list[Picture], out: Path) -> int:
+def mds(pictures: list[Picture], out: Path, facts: Facts) -> int:
     from streaming import MDSWriter  # type: ignore[import-not-found]
 
     number = 0
@@ -133,24 +142,28 @@ def mds(pictures: list[Picture], out: Path) -> int:
     with MDSWriter(out=str(out), columns=columns, size_limit=SHARD_BYTES, hashes=["sha256"]) as writer:
         for place, picture in enumerate(pictures):
             data = read(picture)
-            if decoded(data) is None:
+            found = facts(data)
+            if found is None:
                 continue
-            writer.write({"image": data, "label": {"origin": picture[0], "place": place}})
+            writer.write({"image": data, "label": {"origin": picture[0], "place": place, **found}})
             number += 1
     return number
+
+
+WRITERS = {"bare": bare, "webdataset": webdataset, "mds": mds}
 
 
 def contend(name: str, listing: Path, out: Path, workers: int) -> int:
     """What the process of a contender does: its share of the pictures in each worker."""
     pictures = [tuple(entry) for entry in json.loads(listing.read_bytes())]
     parts = [pictures[index::workers] for index in range(workers)]
-    call = {"bare": lambda part, _: bare(part), "webdataset": webdataset, "mds": mds}[name]
+    writer, _, with_facts = name.partition("-")
+    call, facts = WRITERS[writer], facts_of if with_facts or writer == "bare" else checked
     if workers == 1:
-        return call(parts[0], out / "0")
+        return call(parts[0], out / "0", facts)
     with ProcessPoolExecutor(workers) as pool:
-        if name == "bare":
-            return sum(pool.map(bare, parts))
-        return sum(pool.map(call, parts, [out / str(index) for index in range(workers)]))
+        outs = [out / str(index) for index in range(workers)]
+        return sum(pool.map(call, parts, outs, [facts] * workers))
 
 
 # ---------------------------------------------------------------- measuring
@@ -265,7 +278,7 @@ def contenders() -> tuple[list[str], list[str]]:
         except metadata.PackageNotFoundError:
             absent.append(f"{name} (pip install {package})")
         else:
-            here.append(name)
+            here += [name, f"{name}-facts"]
     return here, absent
 
 
