@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -141,10 +142,10 @@ def _pictures(listing: Listing) -> Iterator[int]:
     folders = roots.images or (roots.input_root,)
     own = {file.path for _, file in listing.inputs}
     for folder in _outermost((*folders, *roots.maps)):
-        for entry in _files(folder):
-            suffix = entry.name.rpartition(".")[2].lower()
-            if (suffix in IMAGE_SUFFIXES or suffix == "tar") and entry.path not in own:
-                yield entry.stat().st_size
+        for path, size in _files(folder):
+            suffix = path.rpartition(".")[2].lower()
+            if (suffix in IMAGE_SUFFIXES or suffix == "tar") and path not in own:
+                yield size
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:
@@ -156,14 +157,18 @@ def _outermost(folders: Iterable[str]) -> list[str]:
     return kept
 
 
-def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Regular files below a folder; what cannot be looked into is met again where it is read."""
+def _files(folder: str) -> Iterator[tuple[str, int]]:
+    """Path and size of the regular files below a folder; what cannot be looked into is met again where it is read."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
     for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
+        try:
+            is_folder, found = entry.is_dir(follow_symlinks=False), entry.stat()
+        except OSError:
+            continue
+        if is_folder:
             yield from _files(entry.path)
-        elif entry.is_file():
-            yield entry
+        elif stat.S_ISREG(found.st_mode):
+            yield entry.path, found.st_size

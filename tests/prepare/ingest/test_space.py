@@ -150,3 +150,14 @@ def test_a_dry_run_prints_it(tmp_path, capsys):
 )
 def test_numbers_of_bytes_are_spoken(num_bytes, text):
     assert module.spoken(num_bytes) == text
+
+
+def test_links_that_lead_nowhere_and_round_are_passed_over(tmp_path):
+    folder = pairs(tmp_path / "in")
+    table = folder / "pairs.csv"
+    table.write_text("image,caption\na.png,a caption that is long enough to name several pictures of this folder\n")
+    before = need("caption", table)
+    (folder / "round.png").symlink_to("round.png")
+    (folder / "gone.png").symlink_to("nowhere.png")
+    (folder / "again").symlink_to(folder)
+    assert need("caption", table) == before > 0
