@@ -1,4 +1,5 @@
 # make demo        the three dump families from raw files to a trained step, on the bundled sample (examples/demo.sh)
+# make bench       beside floors and peers, which it installs;  make bench-peers: only the environment of the peers
 # make test        the tests;  make test-full: with the long counts;  make lint: style, types and import contracts
 #
 # Each makes the environment first, when it is absent or older than the files that describe it.
@@ -15,7 +16,7 @@ STAMP := $(VENV)/.made-by-make
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: env demo test test-full test-oldest lint bench clean
+.PHONY: env demo test test-full test-oldest lint bench bench-peers clean
 .DELETE_ON_ERROR:
 
 env: $(STAMP)
@@ -55,8 +56,20 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What is measured beside ours and cannot live in one environment with it (docs/decisions/0014-peers.md).
+PEERS := $(VENV)-peers
+$(PEERS)/.made-by-make: constraints.txt benchmarks/requirements-peers.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt torch
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) --no-deps -r benchmarks/requirements-peers.txt
+	@touch $@
+
+bench-peers: $(PEERS)/.made-by-make
+
 bench: $(STAMP)
+	-$(MAKE) bench-peers
 	$(BIN)/python benchmarks/bench_slice.py $(ARGS)
+	$(BIN)/python benchmarks/bench_ingest.py --peers $(PEERS) $(ARGS)
 
 clean:
 	rm -rf demo build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

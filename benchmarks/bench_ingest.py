@@ -1,12 +1,15 @@
 """Ingest beside a bare loop over the same bytes, and beside writers of other projects that check each picture.
 
-    python benchmarks/bench_ingest.py [--shared DIR] [--images N] [--pages N] [--docs N] [--rounds N] [--memory] [--json]
+    python benchmarks/bench_ingest.py [--shared DIR] [--images N] [--pages N] [--docs N] [--rounds N] [--kinds KIND...]
+                                       [--only WRITER...] [--peers DIR] [--memory] [--json]
 
     shardkit        `shardkit ingest` of the three families of the corpus: captions in tars, pages in folders, documents
     bare loop       read, full decode, sha256, xxh3 of the bytes, xxh3 of the pixels, one hash of a reduced grey; no output
     webdataset      ShardWriter: read, full decode as a check, write the same bytes with a label
-    mds             MosaicML's MDSWriter, the same (an optional package; named where it is absent)
+    mds             MosaicML's MDSWriter, the same; in an environment of its own (--peers), for it wants older libraries
     ...-facts       the same writers, with the digests and the hash of the bare loop in the label
+
+A writer whose package is absent is named and left out; `make bench` installs both.
 
 Every contender is a process of its own, start and imports included, over the very same pictures in the same order. Rounds
 are interleaved and medians are given, so that a busy machine slows all alike: read ratios, not absolutes. CPU seconds are
@@ -18,8 +21,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import hashlib
-import io
 import json
 import os
 import platform
@@ -31,24 +32,16 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import xxhash
-from PIL import Image
+from writers import SUFFIXES, Picture
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("caption", "ocr", "obelics")
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".tif")
-SHARD_BYTES = 256_000_000
 TARGETS = {"of the bare loop": 0.85, "of its scaling": 0.9, "MB a worker": 600}
-
-Picture = tuple[str, int, int]
-"""File, offset and size in bytes of one encoded picture."""
 
 
 # ---------------------------------------------------------------- the pictures, as ingest meets them
@@ -75,95 +68,6 @@ def pictures_of(kind: str, corpus: Path) -> list[Picture]:
         if url and places.get(url)
     ]
     return [(str(folder / name), 0, (folder / name).stat().st_size) for name in names]
-
-
-def read(picture: Picture) -> bytes:
-    path, offset, size = picture
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.read(size)
-
-
-def decoded(data: bytes) -> Image.Image | None:
-    """Canonical enough: what most pictures need to be RGB. None for the broken ones of the corpus."""
-    try:
-        return Image.open(io.BytesIO(data)).convert("RGB")
-    except (OSError, SyntaxError, ValueError):
-        return None
-
-
-# ---------------------------------------------------------------- contenders, each in a process of its own
-def facts_of(data: bytes) -> dict[str, str] | None:
-    """What the bare loop finds out about a picture; None for a broken one."""
-    asset, stored = hashlib.sha256(data).hexdigest(), xxhash.xxh3_128_hexdigest(data)
-    image = decoded(data)
-    if image is None:
-        return None
-    pixels = xxhash.xxh3_128_hexdigest(image.tobytes())
-    grey = image.convert("L").resize((32, 32), Image.Resampling.BILINEAR)
-    return {"asset": asset, "stored": stored, "pixels": pixels, "grey": xxhash.xxh3_128_hexdigest(grey.tobytes())}
-
-
-def checked(data: bytes) -> dict[str, str] | None:
-    return None if decoded(data) is None else {}
-
-
-Facts = Callable[[bytes], "dict[str, str] | None"]
-
-
-def bare(pictures: list[Picture], _out: Path, facts: Facts) -> int:
-    return sum(facts(read(picture)) is not None for picture in pictures)
-
-
-def webdataset(pictures: list[Picture], out: Path, facts: Facts) -> int:
-    from webdataset import ShardWriter
-
-    number = 0
-    out.mkdir(parents=True)
-    with ShardWriter(str(out / "%05d.tar"), maxsize=SHARD_BYTES, verbose=0) as writer:
-        for place, picture in enumerate(pictures):
-            data = read(picture)
-            found = facts(data)
-            if found is None:
-                continue
-            name = Path(picture[0]).suffix.removeprefix(".")
-            suffix = name if f".{name}" in SUFFIXES else "jpg"
-            label = {"origin": picture[0], "place": place, **found}
-            writer.write({"__key__": f"{place:08d}", suffix: data, "json": label})
-            number += 1
-    return number
-
-
-def mds(pictures: list[Picture], out: Path, facts: Facts) -> int:
-    from streaming import MDSWriter  # type: ignore[import-not-found]
-
-    number = 0
-    columns = {"image": "bytes", "label": "json"}
-    with MDSWriter(out=str(out), columns=columns, size_limit=SHARD_BYTES, hashes=["sha256"]) as writer:
-        for place, picture in enumerate(pictures):
-            data = read(picture)
-            found = facts(data)
-            if found is None:
-                continue
-            writer.write({"image": data, "label": {"origin": picture[0], "place": place, **found}})
-            number += 1
-    return number
-
-
-WRITERS = {"bare": bare, "webdataset": webdataset, "mds": mds}
-
-
-def contend(name: str, listing: Path, out: Path, workers: int) -> int:
-    """What the process of a contender does: its share of the pictures in each worker."""
-    pictures = [tuple(entry) for entry in json.loads(listing.read_bytes())]
-    parts = [pictures[index::workers] for index in range(workers)]
-    writer, _, with_facts = name.partition("-")
-    call, facts = WRITERS[writer], facts_of if with_facts or writer == "bare" else checked
-    if workers == 1:
-        return call(parts[0], out / "0", facts)
-    with ProcessPoolExecutor(workers) as pool:
-        outs = [out / str(index) for index in range(workers)]
-        return sum(pool.map(call, parts, outs, [facts] * workers))
 
 
 # ---------------------------------------------------------------- measuring
@@ -251,8 +155,9 @@ def ingest_command(kind: str, corpus: Path, out: Path, workers: int, limit: int 
     return [sys.executable, "-m", "shardkit", "ingest", *inputs[kind], *options]
 
 
-def own_command(name: str, listing: Path, out: Path, workers: int) -> list[object]:
-    return [sys.executable, __file__, "--contend", name, "--listing", listing, "--work", out, "--workers", workers]
+def writer_command(python: str, name: str, listing: Path, out: Path, workers: int) -> list[object]:
+    script = Path(__file__).with_name("writers.py")
+    return [python, script, name, "--listing", listing, "--work", out, "--workers", workers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,33 +173,44 @@ class Figure:
     worker_mb: float
 
 
-def contenders() -> tuple[list[str], list[str]]:
-    """Those that can be run here, and those whose package is absent."""
-    packages = {"webdataset": "webdataset", "mds": "mosaicml-streaming"}
-    here, absent = ["shardkit", "bare"], []
-    for name, package in packages.items():
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            absent.append(f"{name} (pip install {package})")
+def contenders(peers: Path) -> tuple[dict[str, str], list[str]]:
+    """Name -> the interpreter that runs it, of those that can be run here; and those whose package is absent."""
+    here, absent = {"shardkit": sys.executable, "bare": sys.executable}, []
+    for name, package, python in (
+        ("webdataset", "webdataset", sys.executable),
+        ("mds", "mosaicml-streaming", str(peers / "bin" / "python")),
+    ):
+        if version_in(python, package) is None:
+            absent.append(f"{name}: no package {package} for {python}; `make bench-peers` installs it")
         else:
-            here += [name, f"{name}-facts"]
+            here |= {name: python, f"{name}-facts": python}
     return here, absent
 
 
-def bench_kind(kind: str, corpus: Path, work: Path, rounds: int, names: list[str]) -> list[Figure]:
+def version_in(python: str, package: str) -> str | None:
+    """The version of `package` that an interpreter has, None where there is neither."""
+    if not Path(python).exists():
+        return None
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+def bench_kind(kind: str, corpus: Path, work: Path, rounds: int, pythons: dict[str, str]) -> list[Figure]:
     pictures = pictures_of(kind, corpus)
     listing = work / f"{kind}.json"
     listing.write_text(json.dumps(pictures), encoding="utf-8")
     size = sum(picture[2] for picture in pictures)
     runs: dict[tuple[str, int], list[Run]] = {}
     for index in range(rounds):
-        for name in names:
+        for name, python in pythons.items():
             for workers in (1, 2):
                 out = work / f"{kind}-{name}-{workers}-{index}"
                 own = name == "shardkit"
                 command = (
-                    ingest_command(kind, corpus, out, workers) if own else own_command(name, listing, out, workers)
+                    ingest_command(kind, corpus, out, workers)
+                    if own
+                    else writer_command(python, name, listing, out, workers)
                 )
                 runs.setdefault((name, workers), []).append(measured(command))
                 if out.exists():
@@ -343,6 +259,9 @@ def ratios(figures: list[Figure]) -> dict[str, float]:
             found[f"{kind}: CPU of bare / CPU of shardkit, {workers} workers"] = (
                 cpu["bare", workers] / cpu["shardkit", workers]
             )
+            for name in sorted({name for name, _ in seconds} - {"shardkit", "bare"}):
+                # Below 1, no ingest that takes the digests in its one decode reaches the writer at that many workers.
+                found[f"{kind}: bare / {name}, {workers} workers"] = seconds[name, workers] / seconds["bare", workers]
         scaling = {name: seconds[name, 1] / seconds[name, 2] for name in ("shardkit", "bare")}
         found[f"{kind}: scaling 1 -> 2, shardkit / bare"] = scaling["shardkit"] / scaling["bare"]
     return found
@@ -359,14 +278,12 @@ def bench_memory(corpus: Path, work: Path, images: int) -> list[dict[str, float]
     return rows
 
 
-def facts(corpus: Path, absent: list[str]) -> dict[str, object]:
-    names = ("shardkit", "numpy", "pillow", "pyarrow", "xxhash", "webdataset", "mosaicml-streaming")
-    versions = {}
-    for name in names:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+def facts(corpus: Path, pythons: dict[str, str], absent: list[str]) -> dict[str, object]:
+    names = ("shardkit", "numpy", "pillow", "pyarrow", "xxhash", "webdataset")
+    versions = {name: version_in(sys.executable, name) for name in names}
+    if "mds" in pythons:
+        versions |= {f"{name} of mds": version_in(pythons["mds"], name) for name in ("numpy", "pillow", "xxhash")}
+        versions["mosaicml-streaming"] = version_in(pythons["mds"], "mosaicml-streaming")
     summary = json.loads((corpus / "summary.json").read_bytes())
     return {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
@@ -400,23 +317,21 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="also the memory at a tenth of the captions and at all")
     parser.add_argument("--work", type=Path, help="folder for corpus and datasets (default: a temporary one)")
     parser.add_argument("--json", action="store_true", dest="as_json")
-    parser.add_argument("--contend", help=argparse.SUPPRESS)
-    parser.add_argument("--listing", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--workers", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers", help="environment with mosaicml-streaming")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="contenders beside shardkit and bare (default: all)")
     options = parser.parse_args()
-    if options.contend:
-        print(json.dumps({"pictures": contend(options.contend, options.listing, options.work, options.workers)}))
-        return
 
     adopt_orphans()
-    names, absent = contenders()
+    pythons, absent = contenders(options.peers)
+    if options.only is not None:
+        pythons = {name: python for name, python in pythons.items() if name in ("shardkit", "bare", *options.only)}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
         corpus = make_corpus(options, work)
-        figures = [f for kind in options.kinds for f in bench_kind(kind, corpus, work, options.rounds, names)]
+        figures = [f for kind in options.kinds for f in bench_kind(kind, corpus, work, options.rounds, pythons)]
         memory = bench_memory(corpus, work, options.images) if options.memory else []
-        about = facts(corpus, absent)
+        about = facts(corpus, pythons, absent)
     found = ratios(figures)
     if options.as_json:
         body = {
