@@ -161,15 +161,4 @@ def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> No
         say(f"  excluded {count}: {reason}", quiet=quiet)
     if result.disk_need is not None:
         say(f"the dataset may need {spoken(result.disk_need)} of disk", quiet=quiet)
-    summary = {
-        "format": name,
-        "dataset": None if result.path is None else str(result.path),
-        "id": result.dataset,
-        "unchanged": result.unchanged,
-        "images": result.num_images,
-        "bytes": result.num_bytes,
-        **({"num_captions": captions} if (captions := result.tally.changes["num_captions"]) else {}),
-        **({"disk_need": result.disk_need} if result.path is None else {}),
-        **counts,
-    }
-    print_result(summary, as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")
+    print_result(result.to_json(name), as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

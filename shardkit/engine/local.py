@@ -40,8 +40,8 @@ def map_ordered(
         first = list(islice(items, 2))
         items = chain(first, items)
         workers = workers if len(first) > 1 else 1
+    keep_freed_memory()
     if workers <= 1:
-        keep_freed_memory()
         yield from map(function, items)
         return
     # Not fork: pyarrow and image libraries hold threads and locks that do not survive it.

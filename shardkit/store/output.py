@@ -11,7 +11,6 @@ exchanges the two folders at the end.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import platform
 import time
@@ -36,12 +35,12 @@ from shardkit.store.files import (
     sync_folder,
     write_durably,
 )
+from shardkit.store.lock import LOCK, Locks
 from shardkit.store.merge import Merge, Sealed, sum_totals, write_exclusions, write_table
 from shardkit.store.schema import FORMAT_VERSIONS
 from shardkit.store.units import Receipt, UnitWriter, read_receipts
 
 WORK = ".work"
-LOCK = ".lock"
 CACHE = ".cache"
 _GO_ON = "run the command that began it again to go on, or use --overwrite"
 
@@ -84,7 +83,7 @@ class Output:
         self.unchanged: Dataset | None = None
         self.receipts: dict[str, Receipt] = {}
         self._target = self.path
-        self._locks: list[int] = []
+        self._locks = Locks()
         self._started = time.monotonic()
         for place in protected:
             self._keep_apart(Path(place).resolve())
@@ -94,7 +93,7 @@ class Output:
         try:
             self._open()
         except BaseException:
-            self._unlock()
+            self._locks.release()
             raise
         return self
 
@@ -103,7 +102,7 @@ class Output:
     ) -> None:
         if isinstance(value, ShardkitError):
             self._leave_nothing()
-        self._unlock()
+        self._locks.release()
 
     def _leave_nothing(self) -> None:
         """Of a run that was refused before it wrote a shard nothing stays, so that it may be run with other options."""
@@ -131,36 +130,13 @@ class Output:
         if not fresh and not (self.path / MANIFEST).exists():
             self._meet_folder()  # before the lock, so that nothing is put into a folder that is not ours
         make_folder(self.path)
-        self._lock(self.path)
+        self._locks.take(self.path)
         if (self.path / MANIFEST).exists():
             self._meet_dataset()
         elif not fresh:
             self._meet_folder()
         if self.unchanged is None:
             self._begin()
-
-    def _lock(self, folder: Path) -> None:
-        """flock `.lock`; the kernel frees it when the process ends, however it ends."""
-        file = folder / LOCK
-        while True:
-            with output_errors(file):
-                descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                raise OutputError(
-                    "another run is writing here", where=str(folder), hint="wait until it is done, or choose another -o"
-                ) from None
-            # The folder may have been exchanged between open and flock; then this is the lock of the old one.
-            if file.exists() and os.fstat(descriptor).st_ino == file.stat().st_ino:
-                self._locks.append(descriptor)
-                return
-            os.close(descriptor)
-
-    def _unlock(self) -> None:
-        while self._locks:
-            os.close(self._locks.pop())
 
     def _meet_dataset(self) -> None:
         """A committed dataset is here: unchanged, replaced, or refused with the difference."""
@@ -194,7 +170,7 @@ class Output:
         if (self._target / MANIFEST).exists():
             remove_tree(self._target)
         make_folder(self._target)
-        self._lock(self._target)
+        self._locks.take(self._target)
 
     def replace(self) -> None:
         """Make the dataset anew although one of the same recipe and listed inputs is here (a file's bytes changed).

@@ -5,13 +5,15 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from shardkit.errors import IntegrityError
 from shardkit.records import Example
 from shardkit.store.arrow_shard import ArrowReader
 from shardkit.store.blocks import BlockCheck, Verify
-from shardkit.store.rows import Written, payload
+from shardkit.store.rows import Written, payload, to_row
+from shardkit.store.schema import EXAMPLES as SCHEMA
 from shardkit.store.tar_shard import TarReader, header, index_path
 from shardkit.store.units import SHARD_FORMATS
 from tests.store.builders import make_example
@@ -50,6 +52,14 @@ def test_what_goes_in_comes_out(tmp_path: Path, fmt: str, verify: Verify):
     assert bytes(reader.image_bytes(149, 1)) == EXAMPLES[149].images[1].data
     assert reader.columns(["example_id"])["example_id"].to_pylist() == [e.example_id for e in EXAMPLES]
     reader.close()
+
+
+@pytest.mark.parametrize("rows", [EXAMPLES[:1], EXAMPLES[0:60:3], EXAMPLES[1:60:3], EXAMPLES[:64]])
+def test_a_block_has_the_bytes_that_plain_pyarrow_would_write(tmp_path: Path, rows: list[Example]):
+    write(tmp_path / "a", rows, "arrow")
+    with pa.OSFile(str(tmp_path / "b"), "wb") as file, pa.ipc.new_file(file, SCHEMA) as plain:
+        plain.write_batch(pa.RecordBatch.from_pylist([to_row(example) for example in rows], schema=SCHEMA))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("fmt", SHARD_FORMATS)

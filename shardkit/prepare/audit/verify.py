@@ -18,7 +18,8 @@ from shardkit.errors import IntegrityError
 from shardkit.prepare.audit.deep import deep_problems
 from shardkit.prepare.audit.tables import table_problems
 from shardkit.store.dataset import MANIFEST, Dataset, check_file
-from shardkit.store.output import CACHE, LOCK, WORK, listed_files
+from shardkit.store.lock import LOCK
+from shardkit.store.output import CACHE, WORK, listed_files
 from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
 
 _NAMED = 20

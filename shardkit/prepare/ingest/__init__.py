@@ -14,6 +14,7 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.reasons import REASONS
-from shardkit.prepare.ingest.run import IngestResult, run
+from shardkit.prepare.ingest.result import IngestResult
+from shardkit.prepare.ingest.run import run
 
 __all__ = ["AUTO", "REASONS", "SOURCES", "IngestConfig", "IngestResult", "resolved", "run"]

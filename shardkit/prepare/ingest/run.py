@@ -9,7 +9,6 @@ dataset does not depend on how many workers there are.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +36,7 @@ from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.missing_urls import check_place, write_missing
 from shardkit.prepare.ingest.planning import check_inputs, chunks, units, weight
+from shardkit.prepare.ingest.result import IngestResult, committed, found
 from shardkit.prepare.ingest.roots import FileRead, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
 from shardkit.prepare.ingest.space import check_space, disk_need
@@ -49,21 +49,6 @@ from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
 from shardkit.store.rows import payload
 from shardkit.store.units import Receipt, UnitWriter
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IngestResult:
-    path: Path | None
-    """None with --dry-run."""
-    dataset: str | None
-    """Its id."""
-    tally: Tally
-    num_images: int
-    num_bytes: int
-    """Payload: images, texts and metadata."""
-    unchanged: bool = False
-    disk_need: int | None = None
-    """Bytes of disk that the run may need, told before it began; None with --limit."""
 
 
 def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
@@ -105,7 +90,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
         overwrite=config.overwrite,
     ) as output:
         if output.unchanged is not None and same_inputs(output.unchanged, listing):
-            result = _unchanged(config.output, output.unchanged)
+            result = found(config.output, output.unchanged)
         else:
             if output.unchanged is not None:
                 output.replace()
@@ -140,26 +125,6 @@ def _protected(config: IngestConfig) -> list[Path]:
     output = Path(os.path.abspath(config.output or "")).resolve()
     others = [path for path in (*config.images, *config.url_maps) if path.resolve().is_relative_to(output)]
     return [*config.paths, *others]
-
-
-def _unchanged(path: Path, dataset: Dataset) -> IngestResult:
-    counts, totals = dataset.manifest.counts, Counter[str]()
-    for split in dataset.manifest.totals["by_split"].values():
-        totals.update(split)
-    tally = Tally(
-        read=counts["read"],
-        kept=counts["kept"],
-        excluded=Counter(counts["excluded_by_reason"]),
-        changes=Counter(counts["changes"]),
-    )
-    return IngestResult(
-        path=path,
-        dataset=dataset.id,
-        tally=tally,
-        num_images=totals["images"],
-        num_bytes=totals["bytes"],
-        unchanged=True,
-    )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -197,7 +162,7 @@ class _Ingest:
 
     def _tasks(self, output: Output | None) -> Iterator[Task]:
         """Everything to do, unit by unit; units that a killed run finished are passed over."""
-        opener = Opener()
+        opener, at_hand = Opener(), set[str]()
         try:
             for unit in units(self.listing, self.source, self.config, opener):
                 self.num_units = unit.index + 1
@@ -206,6 +171,9 @@ class _Ingest:
                 else:
                     self.planned[unit.index] = unit
                     yield from self._tasks_of(unit, opener)
+                last = unit.slices[-1].file.name  # it may go on in the next unit
+                opener.forget((at_hand | unit.inputs.keys()) - {last})
+                at_hand = {last}
         finally:
             opener.close()
 
@@ -325,17 +293,9 @@ class _Ingest:
                 format_versions={"ingest": INGEST_VERSION, "decoder": DECODER, "looks": LOOKS},
             )
         )
-        totals = Counter[str]()
-        for receipt in receipts:
-            for shard in receipt.shards:
-                totals.update(shard.counts)
-        return IngestResult(
-            path=self.config.output,
-            dataset=dataset.id,
-            tally=tally,
-            num_images=totals["images"],
-            num_bytes=totals["bytes"],
-        )
+        assert self.config.output is not None
+        shards = (shard.counts for receipt in receipts for shard in receipt.shards)
+        return committed(self.config.output, dataset, tally, shards)
 
     def _inputs_table(self, receipts: list[Receipt]) -> pa.Table:
         beside = {table.name for _, file in self.listing.inputs for table in file.beside}

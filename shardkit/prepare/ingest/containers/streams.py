@@ -9,7 +9,7 @@ from __future__ import annotations
 import bz2
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ Known = TypeVar("Known")
 
 _BLOCK = 1 << 20
 _INPUT = 1 << 16
-_REMEMBERED = 3
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 
 
@@ -174,13 +173,16 @@ class Opener:
         self._known: dict[str, Any] = {}
 
     def remember(self, name: str, make: Callable[[], Known]) -> Known:
-        """What `make` gives for the input `name`; kept for the last few inputs, so that planning and reading share it."""
+        """What `make` gives for the input `name`; kept until it is forgotten, so that planning and reading share it."""
         if name not in self._known:
-            if len(self._known) >= _REMEMBERED:
-                del self._known[next(iter(self._known))]
             self._known[name] = make()
         known: Known = self._known[name]
         return known
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Let go of what was remembered of inputs that are done."""
+        for name in names:
+            self._known.pop(name, None)
 
     def at(self, file: InputFile, position: int) -> Stream:
         """A stream of `file` at `position` bytes after decompression."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections import Counter
 
 import pytest
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest import run
 from shardkit.prepare.ingest.containers import tars
 from shardkit.records import Exclusion
 from tests.prepare.ingest.builders import changes, config, entries, input_file, pieces, tar
@@ -102,3 +104,21 @@ def test_an_archive_that_changes_under_the_reader_is_an_error(tmp_path):
     (tmp_path / "t.tar").write_bytes(b"short")
     with pytest.raises(SourceError, match="changed while it was read"):
         list(tars.records(chunk, config()))
+
+
+@pytest.mark.parametrize("unit_size", [3_000, 30_000, 256_000_000])
+def test_an_archive_is_walked_once_however_many_a_unit_holds(tmp_path, monkeypatch, unit_size):
+    walked = Counter()
+    index = tars.index
+
+    def counted(file, config):
+        walked[file.name] += 1
+        return index(file, config)
+
+    monkeypatch.setattr(tars, "index", counted)
+    for number in range(7):
+        (tmp_path / f"{number}.tar").write_bytes(tar([(f"{number}{n}.txt", b"t" * 2000) for n in range(5)]))
+    paths = sorted(tmp_path.glob("*.tar"))
+    result = run(config(format="webdataset", paths=tuple(paths), dry_run=True, max_bad=1.0, unit_size=unit_size))
+    assert result.tally.read == 35
+    assert walked == {path.name: 1 for path in paths}
