@@ -166,6 +166,8 @@ class Figure:
     workers: int
     images: int
     seconds: float
+    spread: float
+    """Seconds of the slowest round over those of the fastest: far above 1, something else was running."""
     images_per_second: float
     mb_per_second: float
     cpu_seconds: float
@@ -230,6 +232,7 @@ def bench_kind(kind: str, corpus: Path, work: Path, rounds: int, pythons: dict[s
                 workers=workers,
                 images=len(pictures),
                 seconds=seconds,
+                spread=max(run.seconds for run in found) / min(run.seconds for run in found),
                 images_per_second=len(pictures) / seconds,
                 mb_per_second=size / 1e6 / seconds,
                 cpu_seconds=statistics.median(run.cpu for run in found),
@@ -243,7 +246,7 @@ def bench_kind(kind: str, corpus: Path, work: Path, rounds: int, pythons: dict[s
 def ratios(figures: list[Figure]) -> dict[str, float]:
     """The promises, each as one number: rates in images/s, all families together and each alone."""
     found = {}
-    for kind in ("all", *dict.fromkeys(figure.what.split()[0] for figure in figures)):
+    for kind in ("all", *dict.fromkeys(figure.what.split()[0] for figure in figures)) if figures else ():
         seconds: dict[tuple[str, int], float] = {}
         cpu: dict[tuple[str, int], float] = {}
         for figure in figures:
@@ -312,7 +315,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--pages", type=int, default=5_000)
     parser.add_argument("--docs", type=int, default=5_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="of every contender; 0: with --memory nothing else")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--memory", action="store_true", help="also the memory at a tenth of the captions and at all")
     parser.add_argument("--work", type=Path, help="folder for corpus and datasets (default: a temporary one)")
@@ -329,7 +332,8 @@ def main() -> None:
         work = options.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
         corpus = make_corpus(options, work)
-        figures = [f for kind in options.kinds for f in bench_kind(kind, corpus, work, options.rounds, pythons)]
+        kinds = options.kinds if options.rounds else []
+        figures = [f for kind in kinds for f in bench_kind(kind, corpus, work, options.rounds, pythons)]
         memory = bench_memory(corpus, work, options.images) if options.memory else []
         about = facts(corpus, pythons, absent)
     found = ratios(figures)
@@ -343,9 +347,11 @@ def main() -> None:
         print(json.dumps({**about, **body}))
         return
     print(json.dumps(about, indent=2))
-    print(f"{'what':20} {'workers':>7} {'images/s':>9} {'MB/s':>7} {'CPU s':>7} {'parent MB':>9} {'worker MB':>9}")
+    print(
+        f"{'what':20} {'workers':>7} {'images/s':>9} {'spread':>7} {'MB/s':>7} {'CPU s':>7} {'parent MB':>9} {'worker MB':>9}"
+    )
     for f in figures:
-        rates = f"{f.images_per_second:9.1f} {f.mb_per_second:7.1f} {f.cpu_seconds:7.1f}"
+        rates = f"{f.images_per_second:9.1f} {f.spread:7.2f} {f.mb_per_second:7.1f} {f.cpu_seconds:7.1f}"
         print(f"{f.what:20} {f.workers:7} {rates} {f.parent_mb:9.0f} {f.worker_mb:9.0f}")
     for name, value in found.items():
         print(f"{name:60} {value:6.3f}")
