@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.line_pairs import both, partner
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.side_table import tables_beside
@@ -30,7 +31,7 @@ _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
 _SNIFFED = 1 << 16
 """Bytes that are looked into."""
 _TABLES = frozenset({"table", "parquet"})
-_ORDER = ("tar", "table", "parquet", "jsonl", "mat", *_LISTS)
+_ORDER = ("tar", "table", "parquet", "jsonl", "mat", "line_pairs", *_LISTS)
 """Of the containers in one folder, the first kind that the format takes is read, tables of both kinds together; the others
 stand beside it."""
 
@@ -100,6 +101,9 @@ def list_inputs(
                 ignored.add(file.name)
     if pairs:
         found["."] = ("files", InputFile(name=".", path=root, size=sum(max(0, file.size) for file in pairs.values())))
+    for name in [name for name, (kind, _) in found.items() if kind == "line_pairs"]:
+        whole = both(found.pop(name)[1])
+        found[whole.name] = ("line_pairs", whole)
     if not found:
         raise SourceError(
             f"there is nothing here that {config.format} reads",
@@ -143,6 +147,8 @@ class _Look:
     def at_folder(self, below: list[InputFile]) -> tuple[str | None, dict[str, str | None], bool]:
         """The container of a folder's records, that of each file by its name, and whether stems go by `naming`."""
         kinds = {file.name: container(file.name, self.containers) for file in below}
+        if "line_pairs" in self.containers:
+            kinds.update((file.name, "line_pairs") for file in below if partner(file.name) in kinds)
         pairs = "files" in self.containers and "tar" not in kinds.values()
         by_stem = pairs and not self.naming.whole
         if by_stem and _has_pairs(below, self.labels):
@@ -164,6 +170,8 @@ class _Look:
     ) -> tuple[str | None, dict[str, str | None]]:
         """The container of the records of a file that the user names; a label beside its named image is one of a pair."""
         kind = container(file.name, self.containers)
+        if "line_pairs" in self.containers and partner(file.name) is not None:
+            kind = "line_pairs"
         known = part(file.path, self.labels) if "files" in self.containers else None
         if known is not None and (kind is None or known[0] in images):
             kind = "files"

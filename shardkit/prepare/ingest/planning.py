@@ -7,8 +7,19 @@ from types import ModuleType
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.containers import documents, lines, mat, pairs, parquet, tables, tars, text_lines
+from shardkit.prepare.ingest.containers import (
+    documents,
+    line_pairs,
+    lines,
+    mat,
+    pairs,
+    parquet,
+    tables,
+    tars,
+    text_lines,
+)
 from shardkit.prepare.ingest.containers.documents import EntryChunk
+from shardkit.prepare.ingest.containers.line_pairs import LinePairChunk
 from shardkit.prepare.ingest.containers.lines import LineChunk
 from shardkit.prepare.ingest.containers.mat import MatChunk
 from shardkit.prepare.ingest.containers.pairs import PairChunk
@@ -20,7 +31,7 @@ from shardkit.prepare.ingest.formats import Source
 from shardkit.prepare.ingest.listing import Listing
 from shardkit.prepare.ingest.units import Slice, Unit, gather
 
-Chunk = LineChunk | TableChunk | BatchChunk | SampleChunk | PairChunk | EntryChunk | MatChunk
+Chunk = LineChunk | LinePairChunk | TableChunk | BatchChunk | SampleChunk | PairChunk | EntryChunk | MatChunk
 
 CONTAINERS: dict[str, ModuleType] = {
     "jsonl": lines,
@@ -29,6 +40,7 @@ CONTAINERS: dict[str, ModuleType] = {
     "tar": tars,
     "files": pairs,
     "lines": text_lines,
+    "line_pairs": line_pairs,
     "json": documents,
     "mat": mat,
 }
@@ -92,6 +104,8 @@ def weight(piece: Slice, chunk: Chunk) -> int:
     """Bytes of the input that a chunk of `piece` stands for, about: for people who wait."""
     if isinstance(chunk, LineChunk):
         return len(chunk.data) + chunk.too_long
+    if isinstance(chunk, LinePairChunk):
+        return sum(len(caption) + len(address) + 2 for caption, address in chunk.pairs)
     if isinstance(chunk, TableChunk):
         return sum(map(len, chunk.raw))
     if isinstance(chunk, SampleChunk):

@@ -72,6 +72,15 @@ def sbu(folder: Path) -> Path:
     return path
 
 
+def sbu_lines(folder: Path) -> Path:
+    """The first published form: a file of addresses and one of captions, line by line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "SBU_captioned_photo_dataset_{}.txt"
+    (folder / name.format("urls")).write_text("".join(f"{address(n)}\n" for n in range(COUNT)))
+    (folder / name.format("captions")).write_text("".join(f"My photo {n} .\n" for n in range(COUNT)))
+    return folder
+
+
 def laion_coco(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [

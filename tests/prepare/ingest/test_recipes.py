@@ -146,6 +146,14 @@ def test_a_name_alone_ingests_its_fixture(capsys, tmp_path, name):
         assert None not in groups
 
 
+def test_sbu_is_read_in_its_first_form_too(capsys, tmp_path):
+    path = by_address(dumps.sbu_lines)(tmp_path / "in")
+    words = ["ingest", "--recipe", "sbu", str(path), "-o", str(tmp_path / "out"), "--workers", "1", "--json"]
+    assert run(words) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["read"], counts["kept"], counts["excluded_by_reason"]) == (20, 19, {"truncated": 1})
+
+
 @pytest.mark.parametrize("name", names())
 def test_a_recipe_says_what_it_is_of_and_its_words_are_known(name):
     recipe = load(name)

@@ -2,6 +2,7 @@
 
     tables     CSV, TSV, JSON lines or Parquet with a column of image paths, addresses or bytes and one of texts
     documents  JSON of COCO, Karpathy's splits, SBU, or a list of rows
+    texts      NAME_captions.txt with NAME_urls.txt, line by line, as SBU was first published
     tars       WebDataset samples: KEY.jpg with KEY.txt, or KEY.json with the caption in it
     folders    STEM.jpg with STEM.txt or STEM.json
 
@@ -34,7 +35,7 @@ from shardkit.prepare.ingest.record import Record
 from shardkit.prepare.ingest.roots import is_address
 from shardkit.records import Segment
 
-CONTAINERS = ("tar", "table", "jsonl", "parquet", "json", "files")
+CONTAINERS = ("tar", "table", "jsonl", "parquet", "line_pairs", "json", "files")
 FIELDS = ("image", "caption", "text", "confidence", "annotator")
 """`text` is another word for caption."""
 LABELS = (".txt", ".caption", ".json")

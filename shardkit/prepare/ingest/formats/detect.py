@@ -14,6 +14,7 @@ from typing import Any
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.line_pairs import CAPTIONS, partner
 from shardkit.prepare.ingest.containers.tars import suffix
 from shardkit.prepare.ingest.formats import caption_json, docbank, html, markdown, mmocr, paddleocr, quads
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
@@ -130,7 +131,8 @@ def _text(sample: Sample) -> bool:
 # --------------------------------------------------------------------------- captions
 def _caption(sample: Sample) -> bool:
     documents = (caption_json.is_list(name, head) for name, head in sample.heads if name.lower().endswith(".json"))
-    return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample) or any(documents)
+    lines = any(name.lower().endswith(CAPTIONS) and partner(name) in sample.names for name in sample.names)
+    return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample) or lines or any(documents)
 
 
 def _webdataset(sample: Sample) -> bool:
