@@ -128,8 +128,7 @@ class Reader:
         with self._lock:
             reader = self._examples.get(loaded.shard)
             data = reader.image_bytes(loaded.row, slot.image)
-            frame = reader.image_frame(loaded.row, slot.image)
-        pixels = self._processor.pixels(decode_rgb(data, frame))
+        pixels = self._processor.pixels(decode_rgb(data))
         if pixels.shape != out.shape:
             height, width = pixels.shape[:2]
             raise IntegrityError(

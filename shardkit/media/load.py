@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardkit.digest import sha256, xxh3
-from shardkit.media.decode import Picture, decode, decode_frames
+from shardkit.media.decode import Picture, decode, decode_pages
 from shardkit.media.limits import MediaLimits
 from shardkit.media.phash import Looks, looks
 from shardkit.media.pixels import pixel_id
 from shardkit.media.reasons import REASONS, BadMedia
-from shardkit.media.strip import Stripped, strip
+from shardkit.media.stored import Pages, Stored
 
-__all__ = ["REASONS", "BadMedia", "Media", "MediaLimits", "load", "load_frames"]
+__all__ = ["REASONS", "BadMedia", "Media", "MediaLimits", "load", "load_pages"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +24,7 @@ class Media:
     """A picture that decodes whole, and what is stored of it. Sizes are those of the upright picture, in pixels."""
 
     stored: bytes
+    """Holds the picture as its first one, whatever `frame` it had in the file."""
     asset_id: str
     """sha256 of the bytes as they came."""
     stored_xxh3: str
@@ -37,15 +38,16 @@ class Media:
     num_frames: int
     """Frames or pages of the file; second pictures of a JPEG are no frames."""
     frame: int
-    """The one that width, height and pixel_id are of."""
+    """The page of the file that this is, from 0; 0 for all but TIFF."""
     removed: tuple[str, ...]
     """What was taken out of the stored bytes, by name (`shardkit.media.strip` lists the names); empty if they are the original."""
     num_removed_bytes: int
     orientation: int
-    """1 to 8: how the raster of the file was turned to be upright; 1 also where its decoder turns it by itself."""
+    """1 to 8: how the raster of the file was turned to be upright, by us or by its decoder (`layout` follows it)."""
     changes: tuple[str, ...]
     """What decoding changes, by name: orientation, alpha_on_white, depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored,
-    frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure."""
+    frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure, and `page_not_cut`, of a page
+    that could not be taken out of its file and is stored with all of it."""
     looks: Looks
     """Perceptual hashes and class of the picture."""
     has_gps: bool = False
@@ -60,59 +62,48 @@ def load(
     Args:
         data: the file as it came.
         limits: on bytes, pixels and shape; the defaults of MediaLimits without it.
-        frame: which frame or page, from 0.
-        keep_metadata: store the bytes as they came.
+        frame: which page of a TIFF, from 0; other files have one.
+        keep_metadata: see `shardkit.media.stored`.
 
     Raises:
         BadMedia: with a code of REASONS and one sentence.
     """
-    picture = decode(data, frame=frame, limits=limits or MediaLimits())
-    return _media(picture, frame, sha256(data), _stored(data, picture, keep_metadata=keep_metadata))
+    limits = limits or MediaLimits()
+    picture = decode(data, frame=frame, limits=limits)
+    return _media(picture, frame, sha256(data), Pages(data, limits, keep_metadata=keep_metadata).stored(picture, frame))
 
 
-def load_frames(
+def load_pages(
     data: bytes | memoryview, *, limits: MediaLimits | None = None, keep_metadata: bool = False
 ) -> tuple[Media | BadMedia, ...]:
-    """The records of all frames or pages of `data`, as `load` makes each: the file is hashed and stripped once, so the
-    work grows with the pages and not with their square. A page that cannot be used is its BadMedia.
+    """The records of all pages of a TIFF, or of the one picture of another file, as `load` makes each. The file is hashed
+    and gone through once, so work and stored bytes grow with the pages and not with their square. A page that cannot be
+    used is its BadMedia.
 
     Raises:
         BadMedia: if no picture can be opened.
     """
-    return tuple(_media_of_frames(data, limits or MediaLimits(), keep_metadata))
+    return tuple(_media_of_pages(data, limits or MediaLimits(), keep_metadata))
 
 
-def _media_of_frames(data: bytes | memoryview, limits: MediaLimits, keep_metadata: bool) -> Iterator[Media | BadMedia]:
-    asset_id = sha256(data)
-    stored: dict[int, _Stored] = {}
-    for frame, picture in enumerate(decode_frames(data, limits=limits)):
+def _media_of_pages(data: bytes | memoryview, limits: MediaLimits, keep_metadata: bool) -> Iterator[Media | BadMedia]:
+    asset_id, pages = sha256(data), Pages(data, limits, keep_metadata=keep_metadata)
+    for page, picture in enumerate(decode_pages(data, limits=limits)):
         if isinstance(picture, BadMedia):
             yield picture
             continue
-        if picture.orientation not in stored:
-            stored[picture.orientation] = _stored(data, picture, keep_metadata=keep_metadata)
-        yield _media(picture, frame, asset_id, stored[picture.orientation])
+        try:
+            yield _media(picture, page, asset_id, pages.stored(picture, page))
+        except BadMedia as bad:
+            yield bad
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Stored:
-    stripped: Stripped
-    xxh3: str
-
-
-def _stored(data: bytes | memoryview, picture: Picture, *, keep_metadata: bool) -> _Stored:
-    stripped = (
-        Stripped(data=bytes(data), removed={}) if keep_metadata else strip(picture.kind, data, picture.orientation)
-    )
-    return _Stored(stripped=stripped, xxh3=xxh3(stripped.data))
-
-
-def _media(picture: Picture, frame: int, asset_id: str, stored: _Stored) -> Media:
+def _media(picture: Picture, frame: int, asset_id: str, stored: Stored) -> Media:
     stripped = stored.stripped
     return Media(
         stored=stripped.data,
         asset_id=asset_id,
-        stored_xxh3=stored.xxh3,
+        stored_xxh3=xxh3(stripped.data),
         pixel_id=pixel_id(picture.image),
         media_type=picture.kind.media_type,
         extension=picture.kind.extension,
@@ -123,7 +114,7 @@ def _media(picture: Picture, frame: int, asset_id: str, stored: _Stored) -> Medi
         removed=tuple(stripped.removed),
         num_removed_bytes=sum(stripped.removed.values()),
         orientation=picture.orientation,
-        changes=picture.changes if stripped.is_sure else (*picture.changes, "metadata_left"),
+        changes=(*picture.changes, *stored.changes),
         looks=looks(picture.image),
         has_gps=picture.has_gps,
     )

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 from shardkit.media.formats import AVIF, JPEG, PNG, WEBP, Format
 
@@ -31,8 +31,9 @@ def minimal_exif(orientation: int) -> bytes:
 def orientation_of(kind: Format, info: dict[Any, Any]) -> int:
     """1 to 8, from the metadata of an opened picture; 1 for what is no orientation.
 
-    EXIF comes first, XMP where EXIF says nothing. TIFF and HEIC pictures are turned by their own decoders, an AVIF is
-    turned by properties that its decoder hands over as EXIF, and other formats have no orientation.
+    EXIF comes first, XMP where EXIF says nothing. An AVIF is turned by properties that its decoder hands over as EXIF. TIFF
+    pictures are turned by their decoder (`turned_by_decoder`); in a HEIC turning is a part of the coding, which every
+    decoder does and no other program sees the picture without; other formats have no orientation.
     """
     if kind not in (JPEG, PNG, WEBP, AVIF):
         return 1
@@ -42,6 +43,12 @@ def orientation_of(kind: Format, info: dict[Any, Any]) -> int:
         match = re.search(rb'tiff:Orientation(?:="|>)([0-9])', xmp)
         found = int(match[1]) if match else None
     return found if found in _TURNS else 1
+
+
+def turned_by_decoder(source: ImageFile.ImageFile) -> int:
+    """1 to 8, by what Pillow will turn the opened page of a TIFF while it loads it."""
+    found = source.getexif().get(_TAG)
+    return found if isinstance(found, int) and found in _TURNS else 1
 
 
 def exif_orientation(exif: bytes) -> int | None:

@@ -182,11 +182,6 @@ class ArrowReader:
         first = images.offsets[place].as_py()
         return memoryview(images.values.field("bytes")[first + image].as_buffer())
 
-    def image_frame(self, row: int, image: int) -> int:
-        """Which frame or page of the stored file the image is."""
-        batch, place = self._table.locate(row)
-        return frame_of(batch, place, image)
-
     def columns(self, names: Sequence[str]) -> pa.Table:
         """The named columns; `images` comes with the size of its bytes instead of them."""
         table = self._table.table(names)
@@ -199,13 +194,6 @@ class ArrowReader:
 
     def close(self) -> None:
         self._table.close()
-
-
-def frame_of(batch: pa.RecordBatch, place: int, image: int) -> int:
-    """The frame of an image of row `place`; 0 where none is recorded."""
-    images = batch.column("images")
-    frame: int | None = images.values.field("frame")[images.offsets[place].as_py() + image].as_py()
-    return frame or 0
 
 
 _FACTS = pa.list_(

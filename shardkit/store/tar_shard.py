@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from shardkit.digest import canonical_json
 from shardkit.records import Example
-from shardkit.store.arrow_shard import TableReader, TableWriter, _close, frame_of
+from shardkit.store.arrow_shard import TableReader, TableWriter, _close
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.files import DurableFile
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, to_row
@@ -173,11 +173,6 @@ class TarReader:
         offset = images.values.field("offset")[at].as_py()
         size = images.values.field("size")[at].as_py()
         return memoryview(self._map)[offset : offset + size]
-
-    def image_frame(self, row: int, image: int) -> int:
-        """Which frame or page of the stored file the image is."""
-        batch, place = self._index.locate(row)
-        return frame_of(batch, place, image)
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """The named columns; `images` has facts, offsets and sizes, no bytes."""

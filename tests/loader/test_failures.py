@@ -174,10 +174,10 @@ def bad_picture(monkeypatch):
     decode = reader.decode_rgb
     bad = []
 
-    def failing(data, frame=0):
+    def failing(data):
         if len(bytes(data)) in bad:
             raise BadMedia("corrupt", "it cannot be decoded here " + "x" * 500)
-        return decode(data, frame)
+        return decode(data)
 
     monkeypatch.setattr(reader, "decode_rgb", failing)
     return bad

@@ -57,7 +57,7 @@ def test_pixels_are_those_of_the_stored_pictures(tokens):
                 for slot, pixels in zip(one.sequence.slots, one.pixels, strict=True):
                     example = dataset.reader(dataset.shards[place["shard"]]).example(place["row"])
                     image = example.images[slot.image]
-                    expected = Square(image_size=56).pixels(decode_rgb(image.data, image.frame))
+                    expected = Square(image_size=56).pixels(decode_rgb(image.data))
                     assert np.array_equal(pixels, expected)
                     shown += 1
     assert shown > 40

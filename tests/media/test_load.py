@@ -5,12 +5,14 @@ import pickle
 
 import pytest
 import xxhash
+from PIL import Image, features
 
 from shardkit.media import load as module
 from shardkit.media.decode import decode_rgb
-from shardkit.media.load import REASONS, BadMedia, load, load_frames
+from shardkit.media.load import REASONS, BadMedia, load, load_pages
 from shardkit.media.phash import looks
 from shardkit.media.pixels import pixel_id
+from shardkit.media.strip.tiff_page import page_places
 from tests.media.builders import SECRET, encode, exif, jpeg_segment, picture, with_segments
 
 
@@ -104,41 +106,77 @@ def pages(number=5):
 
 
 @pytest.mark.parametrize("keep_metadata", [False, True])
-@pytest.mark.parametrize("fmt", ["TIFF", "GIF", "WEBP", "JPEG"])
-def test_frames_are_what_each_is_alone(fmt, keep_metadata):
+@pytest.mark.parametrize(("fmt", "number"), [("TIFF", 3), ("GIF", 1), ("WEBP", 1), ("JPEG", 1)])
+def test_pages_are_what_each_is_alone_and_only_a_tiff_has_several(fmt, number, keep_metadata):
     many = {} if fmt == "JPEG" else {"save_all": True, "append_images": [picture(seed=k) for k in (1, 2)]}
     data = encode(picture(), fmt, **many)
 
-    frames = load_frames(data, keep_metadata=keep_metadata)
+    found = load_pages(data, keep_metadata=keep_metadata)
 
-    assert len(frames) == (3 if many else 1)
-    assert list(frames) == [load(data, frame=k, keep_metadata=keep_metadata) for k in range(len(frames))]
-    assert len({frame.pixel_id for frame in frames}) == len(frames)
+    assert list(found) == [load(data, frame=k, keep_metadata=keep_metadata) for k in range(number)]
+    assert len({page.pixel_id for page in found}) == number
 
 
-def test_a_file_is_hashed_and_stripped_once_however_many_pages_it_has(monkeypatch):
+@pytest.mark.parametrize("fmt", ["GIF", "WEBP", "PNG"])
+def test_frames_of_an_animation_behind_the_first_are_not_stored(fmt):
+    data = encode(picture(), fmt, save_all=True, append_images=[picture(seed=1)])
+
+    assert decode_rgb(load(data).stored).tobytes() == decode_rgb(data).tobytes()
+    with pytest.raises(BadMedia, match="no_such_frame: frame 1 of an animation"):
+        load(data, frame=1)
+
+
+def test_a_file_is_hashed_once_and_what_is_stored_grows_with_its_pages(monkeypatch):
     calls = []
-    for name in ("sha256", "strip", "xxh3"):
-        original = getattr(module, name)
-        monkeypatch.setattr(
-            module, name, lambda *given, name=name, original=original: (calls.append(name), original(*given))[1]
-        )
-    frames = load_frames(pages(5))
-    assert len(frames) == 5
-    assert sorted(calls) == ["sha256", "strip", "xxh3"]
-    assert len({id(frame.stored) for frame in frames}) == 1
+    original = module.sha256
+    monkeypatch.setattr(module, "sha256", lambda data: (calls.append(1), original(data))[1])
+    data = pages(40)
+
+    found = load_pages(data)
+
+    assert (len(found), len(calls)) == (40, 1)
+    assert sum(len(page.stored) for page in found) < 1.1 * len(data)
+
+
+def test_a_last_page_whose_directory_is_damaged_harms_no_other():
+    data = bytearray(pages(3))
+    good = load_pages(bytes(data))
+    last = list(page_places(data))[2]
+    width_type = data.index(b"\0\1\4\0\1\0\0\0", last)
+    data[width_type + 2] = 7
+
+    found = load_pages(bytes(data))
+
+    assert [page.pixel_id for page in found[:2]] == [page.pixel_id for page in good[:2]]
+    assert isinstance(found[2], BadMedia)
+    assert [load(bytes(data), frame=k).pixel_id for k in (0, 1)] == [page.pixel_id for page in good[:2]]
+
+
+@pytest.mark.parametrize("fmt", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_record_says_how_the_raster_was_turned_whoever_turned_it(fmt, orientation):
+    if fmt == "AVIF" and "avif" not in features.get_supported():
+        pytest.skip("Pillow is built without AVIF here")
+    told = Image.Exif()
+    told[0x0112] = orientation
+
+    media = load(encode(picture(), fmt, exif=told))
+
+    assert media.orientation == orientation
+    assert (media.width, media.height) == ((16, 24) if orientation >= 5 else (24, 16))
+    assert load(media.stored).orientation == orientation
 
 
 def test_a_page_that_does_not_decode_harms_no_neighbour():
     data = bytearray(encode(picture(), "TIFF", compression="tiff_lzw", save_all=True, append_images=[picture(seed=1)]))
-    good = load_frames(bytes(data))
+    good = load_pages(bytes(data))
     strip_at = data.index(encode(picture(), "TIFF", compression="tiff_lzw")[8:72])
     data[strip_at : strip_at + 64] = b"\xff" * 64
-    bad, kept = load_frames(bytes(data))
+    bad, kept = load_pages(bytes(data))
     assert isinstance(bad, BadMedia)
     assert kept.pixel_id == good[1].pixel_id
 
 
 def test_frames_of_what_is_no_picture_are_refused():
     with pytest.raises(BadMedia, match="not_an_image"):
-        load_frames(b"no picture at all")
+        load_pages(b"no picture at all")

@@ -1,4 +1,4 @@
-"""Stored bytes: the original minus what is not picture. Containers are taken apart, compressed pixels are never touched.
+"""Stripping: the original minus what is not picture. Containers are taken apart, compressed pixels are never touched.
 
 What goes, by name: exif, xmp, iptc, comment, text, time, thumbnail, resolution, background, application, chunk, box, tag,
 second_picture, junk (bytes between the parts of a file) and tail (bytes behind its end mark). What stays is the picture,

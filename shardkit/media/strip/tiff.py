@@ -5,7 +5,8 @@ Everything in a TIFF points to places in the file, so nothing is moved and the s
     directory   n entries                      n - k entries, then zeros
     elsewhere   pixels, kept values, "Artist"  pixels, kept values, zeros
 
-All pages stay, they are picture. A place that a kept part of the file uses too is not blanked, and a file of which not
+Pages behind the first one stay here; of a file of many, `tiff_page.py` makes one of each before. A place that a kept part of the
+file uses too is not blanked, and a file of which not
 every place is known (BigTIFF, no byte counts, a tag told twice, directories that leave the file) stays as it is, and so do bytes that
 no directory points to.
 """
@@ -18,22 +19,24 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from shardkit.media.strip.parts import Place, Places, Stripped, left_alone
+from shardkit.media.strip.tiff_tags import (
+    BITS,
+    COMPRESSION,
+    HEIGHT,
+    INTEGERS,
+    ORIENTATION,
+    PLACES,
+    POINTERS,
+    ROWS_PER_STRIP,
+    SIZES,
+    SUB_DIRECTORIES,
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    WIDTH,
+    is_metadata,
+    name_of,
+)
 
-_TEXTS = (269, 270, 271, 272, 285, 305, 306, 315, 316)
-"""DocumentName, ImageDescription, Make, Model, PageName, Software, DateTime, Artist, HostComputer."""
-_FIRST_EXTENSION = 700
-"""From here on tags are extensions, of which two belong to the picture: the ICC profile and the parameters of LERC."""
-_KEPT_EXTENSIONS = (34675, 50674)
-_XMP, _ORIENTATION, _SUB_DIRECTORIES = 700, 274, 330
-_NAMES = {_XMP: "xmp", 33723: "iptc", 34377: "iptc", 34665: "exif", 34853: "exif", 40965: "exif"}
-_POINTERS = (34665, 34853, 40965)
-"""EXIF, GPS and interoperability directories: metadata from end to end."""
-_WIDTH, _HEIGHT, _BITS, _COMPRESSION, _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 258, 259, 278, 322, 323
-_PLACES = {273: 279, 324: 325, 513: 514}
-"""Tag that holds places -> tag that holds their byte counts: strips, tiles, an old JPEG stream."""
-_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
-"""Type of a value -> bytes of one."""
-_INTEGERS = {1: "B", 3: "H", 4: "I", 13: "I"}
 _MAX_ENTRIES = 1_000_000
 """Of all directories together, which may lie over one another and so be more than the file has room for."""
 
@@ -68,8 +71,7 @@ class _Plan:
     removed: Counter[str] = field(default_factory=Counter)
 
 
-def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:
-    assert orientation == 1, "a TIFF is turned by its own decoder and keeps its orientation tag"
+def strip_tiff(data: bytes | memoryview, orientation: int) -> Stripped:  # noqa: ARG001 - the tag stays where it is
     try:
         plan = _Reader(data).plan()
     except (_StrangeError, struct.error):
@@ -124,7 +126,7 @@ class _Reader:
                 if not entry.is_inline:
                     plan.kept.append((entry.start, entry.stop))
                 continue
-            name = _NAMES.get(entry.tag, "text" if entry.kind == 2 else "tag")
+            name = name_of(entry.tag, entry.kind)
             plan.removed[name] += 12
             for start, stop in self._places_of(entry):
                 plan.blanked.append((start, stop))
@@ -134,7 +136,7 @@ class _Reader:
         if num_gone:
             head = struct.pack(self._order + "H", len(stay)) + b"".join(stay)
             plan.tables.append((at, head + struct.pack(self._order + "I", link) + bytes(12 * num_gone)))
-        return [link, *(self._integers(tags[_SUB_DIRECTORIES]) if _SUB_DIRECTORIES in tags else ())]
+        return [link, *(self._integers(tags[SUB_DIRECTORIES]) if SUB_DIRECTORIES in tags else ())]
 
     def _directory(self, at: int) -> tuple[list[_Entry], int]:
         """Entries of the directory at `at`, and the place behind the last one."""
@@ -147,7 +149,7 @@ class _Reader:
         entries = []
         for place in range(at + 2, end, 12):
             tag, kind, num_values, value = struct.unpack_from(self._order + "HHII", self._data, place)
-            size = _SIZES.get(kind, 1) * num_values
+            size = SIZES.get(kind, 1) * num_values
             start = place + 8 if size <= 4 else value
             # Values that are more than the file has room for: decoders skip some of them, each its own way.
             self._num_value_bytes += size if size > 4 else 0
@@ -158,16 +160,17 @@ class _Reader:
         return entries, end
 
     def _is_metadata(self, entry: _Entry, tags: dict[int, _Entry]) -> bool:
-        told = tags.get(_ORIENTATION)
-        if entry.tag == _XMP and (told is None or told.kind not in _INTEGERS or told.start == told.stop):
-            # Where no tag says which way up the page is, its decoder looks into the XMP.
-            return b"tiff:Orientation" not in bytes(self._data[entry.start : entry.stop])
-        return entry.tag in _TEXTS or (entry.tag >= _FIRST_EXTENSION and entry.tag not in _KEPT_EXTENSIONS)
+        told = tags.get(ORIENTATION)
+        return is_metadata(
+            entry.tag,
+            memoryview(self._data)[entry.start : entry.stop],
+            orientation_told=told is not None and told.kind in INTEGERS and told.start < told.stop,
+        )
 
     def _places_of(self, entry: _Entry) -> list[Place]:
         """Where the value of a metadata entry lies outside its directory; for a pointer, all that it leads to."""
         places = [] if entry.is_inline else [(entry.start, entry.stop)]
-        for at in self._integers(entry) if entry.tag in _POINTERS else ():
+        for at in self._integers(entry) if entry.tag in POINTERS else ():
             if at and at not in self._seen:
                 entries, end = self._directory(at)
                 places.append((at, end + 4))
@@ -177,16 +180,16 @@ class _Reader:
 
     def _pixels(self, tags: dict[int, _Entry]) -> list[Place]:
         """Where the compressed pixels lie. Raw ones are read by their geometry, so that counts even where it is the larger."""
-        integers = [entry for entry in tags.values() if entry.kind in _INTEGERS and entry.stop > entry.start]
+        integers = [entry for entry in tags.values() if entry.kind in INTEGERS and entry.stop > entry.start]
         numbers = {entry.tag: self._integers(entry) for entry in integers}
         expected = 0
-        if numbers.get(_COMPRESSION, (1,))[0] == 1:
-            width = numbers.get(_TILE_WIDTH, numbers.get(_WIDTH, (0,)))[0]
-            height = numbers.get(_HEIGHT, (0,))[0]
-            rows = numbers.get(_TILE_HEIGHT, (min(height, numbers.get(_ROWS_PER_STRIP, (height,))[0]),))[0]
-            expected = (width * sum(numbers.get(_BITS, (1,))) + 7) // 8 * rows
+        if numbers.get(COMPRESSION, (1,))[0] == 1:
+            width = numbers.get(TILE_WIDTH, numbers.get(WIDTH, (0,)))[0]
+            height = numbers.get(HEIGHT, (0,))[0]
+            rows = numbers.get(TILE_HEIGHT, (min(height, numbers.get(ROWS_PER_STRIP, (height,))[0]),))[0]
+            expected = (width * sum(numbers.get(BITS, (1,))) + 7) // 8 * rows
         places = []
-        for at_tag, size_tag in _PLACES.items():
+        for at_tag, size_tag in PLACES.items():
             starts, sizes = numbers.get(at_tag, ()), numbers.get(size_tag, ())
             if len(starts) != len(sizes) or 0 in sizes:
                 raise _StrangeError
@@ -194,7 +197,7 @@ class _Reader:
         return places
 
     def _integers(self, entry: _Entry) -> tuple[int, ...]:
-        if entry.kind not in _INTEGERS:
+        if entry.kind not in INTEGERS:
             raise _StrangeError
-        count = (entry.stop - entry.start) // _SIZES[entry.kind]
-        return struct.unpack_from(f"{self._order}{count}{_INTEGERS[entry.kind]}", self._data, entry.start)
+        count = (entry.stop - entry.start) // SIZES[entry.kind]
+        return struct.unpack_from(f"{self._order}{count}{INTEGERS[entry.kind]}", self._data, entry.start)

@@ -91,7 +91,7 @@ def _look_through(job: _Job) -> _Seen:
                     f"{where}: the content gives the example id {found}, the row says {example.example_id}"
                 )
             for number, image in enumerate(example.images):
-                facts = look(image.data, image.frame)
+                facts = look(image.data)
                 wrong = differences(facts, stored_xxh3=image.stored_xxh3, pixel=image.pixel_id)
                 seen.problems.extend(f"{where} image {number}: {what}" for what in wrong)
                 key = asset_key(image.asset_id, image.frame)

@@ -20,10 +20,10 @@ class Seen:
     """Why they do not; empty where they do."""
 
 
-def look(data: bytes | memoryview, frame: int) -> Seen:
-    """Digest and decode stored bytes; the whole file is stored, so its frames keep their numbers."""
+def look(data: bytes | memoryview) -> Seen:
+    """Digest and decode stored bytes."""
     try:
-        pixels, fault = pixel_id(decode_rgb(data, frame)), ""
+        pixels, fault = pixel_id(decode_rgb(data)), ""
     except BadMedia as error:
         pixels, fault = None, error.detail
     return Seen(stored_xxh3=xxh3(data), sha256=sha256(data), pixel_id=pixels, fault=fault)

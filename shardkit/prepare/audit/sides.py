@@ -86,7 +86,7 @@ def examine(job: Job) -> Side:
         where = f"{shard.name}:{row}"
         pixels = []
         for number, (asset, frame) in enumerate(zip(facts.assets, facts.frames, strict=True)):
-            seen = look(reader.image_bytes(row, number), frame)
+            seen = look(reader.image_bytes(row, number))
             wrong = differences(seen, stored_xxh3=facts.stored[number], pixel=facts.pixels[number])
             faults += [f"{where} image {number}: {what}" for what in wrong]
             if seen.sha256 != asset:

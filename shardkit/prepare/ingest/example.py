@@ -11,7 +11,7 @@ from typing import Any
 from shardkit.errors import SourceError
 from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
-from shardkit.media.load import Media, load, load_frames
+from shardkit.media.load import Media, load, load_pages
 from shardkit.media.reasons import BadMedia
 from shardkit.prepare.ingest.draft import Draft, ImageRef
 from shardkit.prepare.ingest.layout import clipped, scaled
@@ -141,7 +141,7 @@ def _load(ref: ImageRef, draft: Draft, policy: Policy, reader: Reader, changes: 
 _load_again = lru_cache(maxsize=64)(load)
 """Small pictures that pages repeat (logos, icons) are decoded once; at most 64 of 256 KiB are held."""
 
-_load_pages = lru_cache(maxsize=1)(load_frames)
+_load_pages = lru_cache(maxsize=1)(load_pages)
 """The pages of one file come one after the other, each an example of its own."""
 
 

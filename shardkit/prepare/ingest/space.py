@@ -1,6 +1,6 @@
 """How much disk a run will need at most, told from a listing of its inputs before any of them is parsed.
 
-    folders of pairs     their files; a TIFF once for each of its pages, for every page is an example with the file
+    folders of pairs     their files, and what our tables say of each page; with metadata kept, a TIFF of pages twice
     tars                 the tar, whose member headers make up for our tables
     text and tables      their bytes unpacked, and what our tables say of each record
     pictures by path     the largest below the roots, as many as the inputs have room to name
@@ -50,7 +50,7 @@ def disk_need(listing: Listing, config: IngestConfig) -> int | None:
     """Bytes that the dataset and its unfinished parts take at most; None where --limit leaves it open."""
     if config.limit is not None:
         return None
-    need = sum(_of_pair(file) for file in listing.files)
+    need = sum(_of_pair(file, keep_metadata=config.keep_metadata) for file in listing.files)
     readable = 0
     for kind, file in listing.inputs:
         if kind == "tar":
@@ -104,8 +104,8 @@ def spoken(num_bytes: int) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
-def _of_pair(file: InputFile) -> int:
-    """Bytes of the examples that a picture or label of a folder becomes part of."""
+def _of_pair(file: InputFile, *, keep_metadata: bool) -> int:
+    """Bytes of the examples that a picture or label of a folder becomes part of: pages of a TIFF share its bytes out."""
     pages = 1
     if file.size > 0 and file.name.lower().endswith((".tif", ".tiff")):
         try:
@@ -113,7 +113,9 @@ def _of_pair(file: InputFile) -> int:
                 pages = tiff_pages(data)
         except (OSError, ValueError):
             pages = 1  # left out by name where it is read
-    return pages * (max(0, file.size) + _PICTURE_BYTES)
+    # The file as it came lies with its first page then, and each of the others alone.
+    copies = 2 if keep_metadata and pages > 1 else 1
+    return copies * max(0, file.size) + pages * _PICTURE_BYTES
 
 
 def _text(kind: str, file: InputFile) -> tuple[int, int]:

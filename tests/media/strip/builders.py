@@ -202,3 +202,54 @@ RICH = {
     "PPM": ppm,
     "JPEG2000": jp2,
 }
+
+
+def tiff_of(pages, order="<", big=False):
+    """A TIFF or BigTIFF of several directories, each behind its pixels.
+
+    Args:
+        pages: (tags, pixels) each. `tags`: tag -> (type, values), where a value ("at", k) is the place of byte k of the pixels.
+    """
+    word, cell = ("Q", 8) if big else ("I", 4)
+    head = (b"II" if order == "<" else b"MM") + struct.pack(
+        order + ("HHH" if big else "H"), *((43, 8, 0) if big else (42,))
+    )
+    forms = {1: "B", 2: "B", 3: "H", 4: "I", 7: "B", 16: "Q"}
+    out, link_at = bytearray(head + bytes(cell)), len(head)
+    for tags, pixels in pages:
+        pixels_at = len(out)
+        out += pixels + bytes(len(pixels) % 2)
+        table = struct.pack(order + ("Q" if big else "H"), len(tags))
+        for tag, (kind, values) in sorted(tags.items()):
+            numbers = [pixels_at + value[1] if isinstance(value, tuple) else value for value in values]
+            raw = struct.pack(f"{order}{len(numbers)}{forms[kind]}", *numbers)
+            if len(raw) > cell:
+                raw, at = struct.pack(order + word, len(out)), raw
+                out += at + bytes(len(at) % 2)
+            table += struct.pack(order + "HH" + word, tag, kind, len(numbers)) + raw.ljust(cell, b"\0")
+        struct.pack_into(order + word, out, link_at, len(out))
+        out += table
+        link_at = len(out)
+        out += bytes(cell)
+    return bytes(out)
+
+
+def grey_page(width, height, seed, **more):
+    """Tags and pixels of a raw grey page in two strips, for `tiff_of`; `more`: t<tag>=(type, values)."""
+    rows = height // 2
+    tags = {
+        256: (3, [width]), 257: (3, [height]), 258: (3, [8]), 259: (3, [1]), 262: (3, [1]), 277: (3, [1]),
+        273: (4, [("at", 0), ("at", width * rows)]), 278: (3, [rows]), 279: (4, [width * rows, width * (height - rows)]),
+    }  # fmt: skip
+    tags |= {int(name[1:]): value for name, value in more.items()}
+    return tags, bytes((seed * 31 + place * 7) % 251 for place in range(width * height))
+
+
+def old_jpeg_page(seed):
+    """A page whose pixels are a whole JPEG stream, as TIFF 6.0 had it before JPEG got a compression of its own."""
+    stream = encode(picture(32, 16, seed), "JPEG", subsampling=0)
+    return {
+        256: (3, [32]), 257: (3, [16]), 258: (3, [8, 8, 8]), 259: (3, [6]), 262: (3, [6]), 277: (3, [3]),
+        273: (4, [("at", 0)]), 278: (3, [16]), 279: (4, [len(stream)]), 513: (4, [("at", 0)]), 514: (4, [len(stream)]),
+        530: (3, [1, 1]),
+    }, stream  # fmt: skip

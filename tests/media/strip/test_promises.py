@@ -26,9 +26,11 @@ def test_what_is_no_picture_goes_and_the_pixels_of_every_frame_stay(name):
     assert SECRET in data
     assert SECRET not in media.stored
     assert media.removed
-    for frame in range(media.num_frames):
+    # Pages of a TIFF are stored one by one: test_tiff_page.py has the others.
+    num_frames = 1 if media.media_type == "image/tiff" else media.num_frames
+    for frame in range(num_frames):
         assert decode_rgb(media.stored, frame).tobytes() == decode_rgb(data, frame).tobytes()
-    assert load(media.stored).num_frames == media.num_frames
+    assert load(media.stored).num_frames == num_frames
 
 
 @pytest.mark.parametrize("name", FILES)

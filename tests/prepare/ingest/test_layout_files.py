@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 from PIL import Image
 
+from shardkit.prepare.audit.verify import VerifyConfig
+from shardkit.prepare.audit.verify import run as verify
 from shardkit.prepare.ingest import IngestConfig, run
 from shardkit.store.dataset import Dataset
 from tests.prepare.ingest.builders import examples, picture, tiff
@@ -121,11 +123,12 @@ def test_one_page_described_in_several_folders_is_one_example(tmp_path):
     assert exclusions(tmp_path / "out") == {"b": "ambiguous_label"}
 
 
-def test_boxes_of_a_picture_that_its_file_turns_follow_it(tmp_path):
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+def test_boxes_of_a_picture_that_its_file_turns_follow_it(tmp_path, suffix):
     (tmp_path / "in").mkdir()
     exif = Image.Exif()
     exif[0x0112] = 6
-    Image.new("RGB", (12, 8)).save(tmp_path / "in" / "a.jpg", exif=exif)
+    Image.new("RGB", (12, 8)).save(tmp_path / "in" / f"a.{suffix}", exif=exif)
     (tmp_path / "in" / "a.xml").write_text(alto("turned").replace("<Page ", '<Page PC="0.5" '))
     tally = ingest(tmp_path / "out", "ocr", tmp_path / "in")
     example = examples(tmp_path / "out")["a"]
@@ -133,6 +136,18 @@ def test_boxes_of_a_picture_that_its_file_turns_follow_it(tmp_path):
     assert example.images[0].layout[-1].polygon == (3, 2, 6, 6)
     assert tally.changes["layout_turned"] == 1
     assert example.relations[0].confidence == 0.5
+
+
+def test_boxes_of_a_page_follow_what_turns_that_page(tmp_path):
+    (tmp_path / "in").mkdir()
+    turned = Image.new("L", (12, 8), 200)
+    turned.encoderinfo = {"tiffinfo": {0x0112: 6}}
+    Image.new("L", (12, 8), 20).save(tmp_path / "in" / "f.tif", save_all=True, append_images=[turned])
+    (tmp_path / "in" / "f.hocr").write_text(hocr(("f.tif", "one"), ("f.tif", "two")))
+    ingest(tmp_path / "out", "ocr", tmp_path / "in")
+    got = {p: (e.images[0].width, e.images[0].layout[-1].polygon) for p, e in examples(tmp_path / "out").items()}
+    assert got == {"f#1": (12, (1, 1, 5, 5)), "f#2": (8, (3, 1, 7, 5))}
+    assert verify(VerifyConfig(dataset=tmp_path / "out", deep=True)).problems == ()
 
 
 # --------------------------------------------------------------------------- real data

@@ -6,13 +6,14 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
 from shardkit.cli import run as command
 from shardkit.errors import OutputError
 from shardkit.prepare.ingest import IngestConfig, run
 from shardkit.prepare.ingest import space as module
 from shardkit.store.output import Output
-from tests.prepare.ingest.builders import jsonl, picture, tar, tiff
+from tests.prepare.ingest.builders import jsonl, picture, tar
 
 
 @pytest.fixture
@@ -50,15 +51,19 @@ def test_pairs_need_at_least_what_they_take(tmp_path, number):
     assert number == 1 or taken(tmp_path / "out") < asked
 
 
-def test_a_file_of_many_pages_is_stored_with_each_of_them(tmp_path):
+@pytest.mark.parametrize(("keep_metadata", "most"), [(False, 1.5), (True, 2.5)])
+def test_a_file_of_many_pages_is_stored_in_about_its_own_bytes(tmp_path, keep_metadata, most):
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / "a.tif").write_bytes(tiff(12))
-    (folder / "a.txt").write_text("\f".join(f"page {n}" for n in range(12)))
-    run(IngestConfig(format="iit-cdip", paths=(folder,), output=tmp_path / "out"))
-    assert (
-        12 * len(tiff(12)) < taken(tmp_path / "out") - 30_000 < need("iit-cdip", folder) < 40 * len(tiff(12)) + 40_000
-    )
+    noise = [Image.frombytes("L", (64, 64), os.urandom(4096)) for _ in range(40)]
+    noise[0].save(folder / "a.tif", save_all=True, append_images=noise[1:], compression="tiff_lzw")
+    (folder / "a.txt").write_text("\f".join(f"page {n}" for n in range(40)))
+    size = (folder / "a.tif").stat().st_size
+    config = IngestConfig(format="iit-cdip", paths=(folder,), output=tmp_path / "out", keep_metadata=keep_metadata)
+    assert run(config).tally.kept == 40
+    assert size < sum(path.stat().st_size for path in (tmp_path / "out" / "shards").rglob("*.arrow")) < most * size
+    asked = need("iit-cdip", folder, keep_metadata=keep_metadata)
+    assert taken(tmp_path / "out") < asked < (most - 0.4) * size + 40 * 1600 + 2000
 
 
 def test_small_texts_need_more_than_their_bytes(tmp_path):
