@@ -1,19 +1,22 @@
 """Hostile and odd files: kept with their size, or excluded for a documented reason; nothing crashes.
 
 expected.jsonl tells what one version of Pillow was seen to do, in part on a second try: Pillow says nothing of damage the
-second time. So a row that `loads` may be excluded as broken where the Pillow of this process does not load it at the first
-try. And a JPEG that Pillow fills up with grey loads for it, not for us.
+second time and hands out what it has, the rest black. So a row that `loads` may be excluded as broken where the Pillow of
+this process does not load it at the first try (docs/ingest/pictures.md; the last test makes such files). And a JPEG that
+Pillow fills up with grey loads for it, not for us.
 """
 
 import hashlib
+import io
 import json
 
 import pytest
+from PIL import Image
 
 from shardkit.media.decode import decode_rgb
 from shardkit.media.limits import MediaLimits
 from shardkit.media.load import REASONS, BadMedia, load
-from tests.media.builders import opened
+from tests.media.builders import encode, opened, picture
 
 
 def complaint(row, data):
@@ -80,3 +83,23 @@ def test_an_unsupported_format_is_called_so_and_not_broken(torture):
         if row.get("format") in ("TGA", "ICO", "WMF", "PSD"):
             with pytest.raises(BadMedia, match="unsupported_format"):
                 load((torture / row["file"]).read_bytes())
+
+
+@pytest.mark.parametrize(("fmt", "kept"), [("PNG", 0.3), ("PNG", 0.8), ("JPEG2000", 0.5)])
+def test_what_loads_at_a_second_try_only_is_excluded(fmt, kept):
+    data = bytearray(encode(picture(64, 64), fmt))
+    start = int(len(data) * kept)
+    if fmt == "PNG":
+        data[start : start + 40] = b"\xff" * 40
+    else:
+        del data[start:]
+    image = Image.open(io.BytesIO(bytes(data)))
+    with pytest.raises((OSError, ValueError)):
+        image.load()
+    image.load()
+
+    with pytest.raises(BadMedia) as bad:
+        load(bytes(data))
+
+    assert bad.value.reason in ("corrupt", "truncated")
+    assert may_be_excluded({"loads": True, "size": [64, 64], "format": fmt}, bytes(data), bad.value)

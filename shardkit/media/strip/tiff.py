@@ -5,10 +5,10 @@ Everything in a TIFF points to places in the file, so nothing is moved and the s
     directory   n entries                      n - k entries, then zeros
     elsewhere   pixels, kept values, "Artist"  pixels, kept values, zeros
 
-Pages behind the first one stay here; of a file of many, `tiff_page.py` makes one of each before. A place that a kept part of the
-file uses too is not blanked, and a file of which not
-every place is known (BigTIFF, no byte counts, a tag told twice, directories that leave the file) stays as it is, and so do bytes that
-no directory points to.
+Pages behind the first one stay here; of a file of many, `tiff_page.py` makes one of each before. A
+place that a kept part of the file uses too is not blanked, and a file of which not every place is known (BigTIFF, no
+byte counts, a tag told twice, directories that leave the file) stays as it is, and so do bytes that no directory points
+to.
 """
 
 from __future__ import annotations
