@@ -15,7 +15,7 @@ from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import facts_of
 from shardkit.prepare.dedup.keys import Keys
 from shardkit.prepare.dedup.report import excerpt
-from shardkit.prepare.split.components import Indices, components, in_many_groups, same_value
+from shardkit.prepare.components import Indices, components, in_many_groups, same_value
 from shardkit.prepare.split.rows import Rows
 from shardkit.prepare.split.ties import KINDS, tie_values
 

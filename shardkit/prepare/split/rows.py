@@ -22,7 +22,7 @@ from shardkit.engine import Progress, map_ordered
 from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
 from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.dedup.names import Names, coded
-from shardkit.prepare.split.components import Indices
+from shardkit.prepare.components import Indices
 from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.declared import by_path, path_key
 from shardkit.prepare.split.ties import KINDS, Tied, tie_bits, tie_slice
