@@ -48,6 +48,8 @@ class Facts:
     """Whether a text segment has a name (a chosen answer, a tool call): such texts are compared whole or not at all."""
     kinds: frozenset[str]
     """Of its relations: caption, ocr, ..."""
+    texts: tuple[str, ...] = ()
+    """The text segments, in order."""
 
 
 def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -> Iterator[Facts]:
@@ -107,6 +109,7 @@ def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
             roles=_roles(own_texts, own_roles, own_names),
             named=any(own_names),
             kinds=frozenset(kinds[ends[row] : ends[row + 1]]),
+            texts=tuple(text for text in own_texts if text),
         )
 
 
