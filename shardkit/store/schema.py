@@ -139,6 +139,26 @@ TABLES: dict[str, pa.Schema] = {
             ("evidence", pa.string()),
         ]
     ),
+    "near": pa.schema(
+        [
+            ("level", pa.string()),
+            ("score", pa.float64()),
+            ("example_id", pa.string()),
+            ("other_id", pa.string()),
+            ("outcome", pa.string()),
+            ("evidence", pa.string()),
+        ]
+    ),
+    "retention": pa.schema(
+        [
+            ("level", pa.string()),
+            ("threshold", pa.float64()),
+            ("dimension", pa.string()),
+            ("value", pa.string()),
+            ("read", pa.int64()),
+            ("kept", pa.int64()),
+        ]
+    ),
     "clusters": pa.schema(
         [
             ("cluster", pa.int32()),

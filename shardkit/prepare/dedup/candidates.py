@@ -36,7 +36,7 @@ class Candidates:
     pictures: Keys
     """[K, 2] the same of the list of pixel ids."""
     rank: npt.NDArray[np.int64]
-    """[K] the better row has the lower rank; no two are equal."""
+    """[K] the better row has the lower rank, those of a reference lowest; no two are equal."""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -80,17 +80,26 @@ def examine_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
     )
 
 
-def find(inputs: Inputs, signed: Signed, *, priority: Sequence[str], workers: int, on_progress: Progress) -> Candidates:
+def find(
+    inputs: Inputs,
+    signed: Signed,
+    *,
+    near: npt.NDArray[np.bool_],
+    priority: Sequence[str],
+    workers: int,
+    on_progress: Progress,
+) -> Candidates:
     """Read again the rows that may be duplicates.
 
     Args:
+        near: [N] rows that may be near to another.
         priority: sources whose examples are rather kept, the first before the second.
 
     Raises:
         ConfigError: where a source of `priority` is not there.
     """
     levels = tuple(signed.keys)
-    wanted = repeated(signed.pictures, signed.pictures != 0)
+    wanted = near | repeated(signed.pictures, signed.pictures != 0)
     for level in levels:
         wanted |= repeated(signed.keys[level], signed.removable[level])
     positions = np.flatnonzero(wanted)
@@ -117,6 +126,7 @@ def find(inputs: Inputs, signed: Signed, *, priority: Sequence[str], workers: in
             ~_licensed(inputs, positions, ids),
             -virtues[:, 0],
             favour,
+            positions < inputs.num_new,
         )
     )
     rank = np.empty(size, np.int64)

@@ -75,6 +75,20 @@ class RowEdges:
         )
 
 
+    @classmethod
+    def none(cls) -> RowEdges:
+        rows, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        return cls(
+            one=rows,
+            two=rows,
+            level=np.empty(0, np.int8),
+            score=np.empty(0),
+            detail=np.empty((0, DETAILS), np.int32),
+            removes_one=flags,
+            removes_two=flags,
+        )
+
+
 DETAILS = 3
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from shardkit.errors import SourceError
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.keys import group_starts
+from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.dedup.signatures import Signed
 
 GUARD_ROWS = 1000
@@ -25,13 +26,16 @@ def by_source(
     """Source -> read, kept, and removed by level.
 
     Args:
-        kept: [N]
-        level_of: [N] number of the level that removed the row, -1 for kept ones.
+        kept: [n] of the rows that are deduplicated.
+        level_of: [n] place in LEVELS of the level that removed the row, -1 for kept ones.
     """
     table = {}
+    sources = signed.sources[: len(kept)]
     for number, name in enumerate(signed.names):
-        own = signed.sources == number
-        removed = {level: int((level_of[own] == place).sum()) for place, level in enumerate(levels)}
+        own = sources == number
+        if not own.any():
+            continue
+        removed = {level: int((level_of[own] == LEVELS.index(level)).sum()) for level in levels}
         table[name] = {"read": int(own.sum()), "kept": int(kept[own].sum()), **removed}
     return table
 

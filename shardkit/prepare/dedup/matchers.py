@@ -1,0 +1,28 @@
+"""The near matchers: one file each, one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from shardkit.prepare.dedup import near_text, perceptual, semantic
+
+
+class NearMatcher(Protocol):
+    """What the module of a near level has; its `find` compares units of its own kind and answers NearEdges."""
+
+    VERSION: int
+    """Part of the recipe: a change of what is near gets a new number."""
+    THRESHOLD: float
+    """The score from which two are duplicates where nothing else is asked for."""
+    THRESHOLDS: tuple[float, ...]
+    """Seven, for the table of what each would keep."""
+    FLOOR: float
+    """No pair below it is looked for."""
+
+    def evidence(self, score: float, detail: Sequence[int]) -> str:
+        """A short phrase with the measure and its value."""
+
+
+NEAR: dict[str, NearMatcher] = {"perceptual": perceptual, "text": near_text, "semantic": semantic}
+"""Level -> its near matcher, from the strictest to the loosest."""
