@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,9 +15,13 @@ Indices = npt.NDArray[np.int64]
 
 FULL = 16
 """Up to so many rows of one key are paired each with each."""
-_HALF = 32
+_HALF = np.uint64(32)
+_LOWER = np.uint64(0xFFFFFFFF)
+_WORD = 8
 _MIN_WAITING = 1 << 20
 """Pairs, 8 MB"""
+_MAX_SETTLED = 1 << 23
+"""Pairs, 64 MB"""
 
 
 def bucket_pairs(keys: Keys, *, full: int = FULL) -> tuple[Indices, Indices, int]:
@@ -64,19 +72,23 @@ def _buckets(keys: Keys) -> tuple[Indices, Indices, Indices]:
 
 
 class PairSet:
-    """Pairs of places gathered from several bands without duplicates: 8 bytes a distinct pair, 32 while they merge.
+    """Pairs of places gathered from several bands without duplicates. Places are below 2 ** 32.
 
-    Places are below 2 ** 32.
+    Held are 8 bytes a distinct pair, 32 while they merge. With a folder, every
+    64 MB of them go to a file there, and `blocks` reads them back part by part.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._runs: list[Path] = []
         self._settled: Keys = np.empty(0, np.uint64)
+        """two << 32 | one, ascending: the second of a pair has few partners whatever the buckets, the first has not"""
         self._waiting: list[Keys] = []
         self._num_waiting = 0
 
     def add(self, one: Indices, two: Indices) -> None:
         """Add [P] pairs with one < two."""
-        self._waiting.append((one.astype(np.uint64) << np.uint64(_HALF)) | two.astype(np.uint64))
+        self._waiting.append((two.astype(np.uint64) << _HALF) | one.astype(np.uint64))
         self._num_waiting += len(one)
         # Merging only when as much waits as is settled keeps the sum of all merges linear.
         if self._num_waiting > max(_MIN_WAITING, len(self._settled)):
@@ -84,16 +96,65 @@ class PairSet:
 
     def result(self) -> tuple[Indices, Indices]:
         """[P] distinct pairs, ascending by (one, two)."""
+        parts = list(self.blocks())
+        one = np.concatenate([np.empty(0, np.int64), *(part[0] for part in parts)])
+        two = np.concatenate([np.empty(0, np.int64), *(part[1] for part in parts)])
+        order = np.lexsort((two, one))
+        return one[order], two[order]
+
+    def blocks(self) -> Iterator[tuple[Indices, Indices]]:
+        """The distinct pairs in parts, ascending by (two, one): each pair in one part only."""
         self._merge()
-        one = (self._settled >> np.uint64(_HALF)).astype(np.int64)
-        two = (self._settled & np.uint64((1 << _HALF) - 1)).astype(np.int64)
-        return one, two
+        runs = [*(np.memmap(path, np.uint64, "r") for path in self._runs), self._settled]
+        num_pairs = sum(map(len, runs))
+        if not num_pairs:
+            return
+        num_parts = -(-num_pairs // _MAX_SETTLED)
+        last = max(int(run[-1] >> _HALF) for run in runs if len(run)) + 1
+        borders = [last * part // num_parts for part in range(num_parts + 1)]
+        for begin, end in pairwise(borders):
+            between = np.array([begin, end], np.uint64) << _HALF
+            some = [run[slice(*np.searchsorted(run, between))] for run in runs]
+            pairs = _distinct(np.concatenate(some))
+            yield (pairs & _LOWER).astype(np.int64), (pairs >> _HALF).astype(np.int64)
 
     def _merge(self) -> None:
         pairs = np.concatenate([self._settled, *self._waiting])
         self._waiting, self._num_waiting = [], 0
         self._settled = np.empty(0, np.uint64)
-        pairs.sort()
-        fresh = np.ones(len(pairs), np.bool_)
-        fresh[1:] = pairs[1:] != pairs[:-1]
-        self._settled = pairs[fresh]
+        self._settled = _distinct(pairs)
+        if self._folder is not None and len(self._settled) > _MAX_SETTLED:
+            path = self._folder / f"pairs-{len(self._runs)}.u64"
+            self._settled.tofile(path)
+            self._runs.append(path)
+            self._settled = np.empty(0, np.uint64)
+
+
+def _distinct(pairs: Keys) -> Keys:
+    """Sorts `pairs` in place."""
+    pairs.sort()
+    fresh = np.ones(len(pairs), np.bool_)
+    fresh[1:] = pairs[1:] != pairs[:-1]
+    return pairs[fresh]
+
+
+class BandFile:
+    """Keys of N rows in several bands, in a file: one band at a time is in memory, and nothing is mapped."""
+
+    def __init__(self, path: Path, *, bands: int, size: int) -> None:
+        self._path = path
+        self._bands = bands
+        self._size = size
+        with path.open("wb") as file:
+            file.truncate(bands * size * _WORD)
+
+    def put(self, start: int, keys: Keys) -> None:
+        """Keys [bands, n] of the rows from `start`; a row that is never put has no key."""
+        with self._path.open("r+b") as file:
+            for band in range(self._bands):
+                file.seek((band * self._size + start) * _WORD)
+                file.write(np.ascontiguousarray(keys[band]).tobytes())
+
+    def __iter__(self) -> Iterator[Keys]:
+        for band in range(self._bands):
+            yield np.fromfile(self._path, np.uint64, self._size, offset=band * self._size * _WORD)
