@@ -169,6 +169,19 @@ TABLES: dict[str, pa.Schema] = {
             ("kept", pa.bool_()),
         ]
     ),
+    "evidence": pa.schema(
+        [
+            ("benchmark", pa.string()),
+            ("item", pa.string()),
+            ("kind", pa.string()),
+            ("measure", pa.string()),
+            ("score", pa.float64()),
+            ("example_id", pa.string()),
+            ("verdict", pa.string()),
+            ("examples", pa.int64()),
+            ("excerpt", pa.string()),
+        ]
+    ),
     "groups": pa.schema([("example_id", pa.string()), ("declared", pa.string()), ("component", pa.string())]),
     "ledger": pa.schema(
         [
