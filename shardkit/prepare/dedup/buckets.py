@@ -113,8 +113,8 @@ class PairSet:
         last = max(int(run[-1] >> _HALF) for run in runs if len(run)) + 1
         borders = [last * part // num_parts for part in range(num_parts + 1)]
         for begin, end in pairwise(borders):
-            between = np.array([begin, end], np.uint64) << _HALF
-            some = [run[slice(*np.searchsorted(run, between))] for run in runs]
+            least, most = np.uint64(begin << 32), np.uint64((end << 32) - 1)
+            some = [run[np.searchsorted(run, least) : np.searchsorted(run, most, side="right")] for run in runs]
             pairs = _distinct(np.concatenate(some))
             yield (pairs & _LOWER).astype(np.int64), (pairs >> _HALF).astype(np.int64)
 

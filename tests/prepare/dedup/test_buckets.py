@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
+from shardkit.prepare.dedup import buckets
+from shardkit.prepare.dedup.buckets import BandFile, PairSet, bucket_pairs
 
 Pairs = list[tuple[int, int]]
 
@@ -61,11 +63,13 @@ def test_the_number_of_pairs_is_linear_in_the_size_of_a_bucket():
     assert num_large == 1
 
 
-def test_a_pair_found_in_several_bands_is_one_pair(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("shardkit.prepare.dedup.buckets._MIN_WAITING", 50)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_pair_found_in_several_bands_is_one_pair(on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(buckets, "_MIN_WAITING", 50)
+    monkeypatch.setattr(buckets, "_MAX_SETTLED", 60)
     chance = random.Random(1)
     expected: set[tuple[int, int]] = set()
-    pairs = PairSet()
+    pairs = PairSet(tmp_path if on_disk else None)
     for _ in range(14):
         some = [tuple(sorted(chance.sample(range(30), 2))) for _ in range(40)]
         expected |= set(some)
@@ -73,6 +77,10 @@ def test_a_pair_found_in_several_bands_is_one_pair(monkeypatch: pytest.MonkeyPat
     one, two = pairs.result()
     assert list(zip(one.tolist(), two.tolist(), strict=True)) == sorted(expected)
     assert len(expected) < 14 * 40
+    parts = [list(zip(one.tolist(), two.tolist(), strict=True)) for one, two in pairs.blocks()]
+    assert len(parts) > 3
+    assert [pair for part in parts for pair in part] == sorted(expected, key=lambda pair: pair[::-1])
+    assert bool(list(tmp_path.iterdir())) is on_disk
 
 
 def test_places_may_need_all_of_32_bits():
@@ -85,3 +93,11 @@ def test_places_may_need_all_of_32_bits():
 def test_no_pairs_are_an_empty_result():
     one, two = PairSet().result()
     assert (one.dtype, two.dtype, len(one), len(two)) == (np.int64, np.int64, 0, 0)
+
+
+def test_bands_are_read_as_they_were_put(tmp_path: Path):
+    file = BandFile(tmp_path / "bands", bands=2, size=4)
+    file.put(2, np.array([[1, 2], [3, 4]], np.uint64))
+    file.put(0, np.array([[5], [6]], np.uint64))
+    assert [keys.tolist() for keys in file] == [[5, 0, 1, 2], [6, 0, 3, 4]]
+    assert [keys.tolist() for keys in BandFile(tmp_path / "none", bands=2, size=0)] == [[], []]
