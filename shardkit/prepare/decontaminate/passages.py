@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,10 @@ LONG_ANSWER = 20
 SHORT_QUESTION = 8
 """Tokens under which a question is looked for with its answer only."""
 PLAIN_QUESTION = 13
-"""Tokens under which a question about a picture may be asked of another picture too."""
+"""Tokens under which a question about a picture may be asked of another picture too, and under which one paragraph of
+several says nothing by itself."""
+INSTRUCTION_ITEMS = 20
+"""A paragraph that more questions than this have is an instruction, and no part of any item."""
 PAIR_TOKENS = 4
 """Question and answer together; less is said by chance."""
 QUESTION_TOKENS = 3
@@ -77,36 +80,49 @@ def searched(benches: Sequence[Bench], *, shortest: int) -> Searched:
     answers = _Texts(answer for item in items for answer in item.answers)
     contexts = _Texts(item.context for item in items)
     templates = _templates(benches, questions, contexts)
-    found: dict[tuple[str, bytes], tuple[str, list[int]]] = {}
+    parts: list[tuple[int, str, str, bool]] = []
     pairs = []
     at = 0
     for number, item in enumerate(items):
         own = [answers.of(at + k) for k in range(len(item.answers))]
         at += len(own)
-        parts = [
-            ("answer", answer) for answer, words in zip(item.answers, own, strict=True) if len(words) >= LONG_ANSWER
-        ]
+        long = [answer for answer, words in zip(item.answers, own, strict=True) if len(words) >= LONG_ANSWER]
+        parts += _parts(number, [("answer", answer) for answer in long])
         if not templates[number]:
-            parts += [("question", item.question), ("context", item.context)]
-        for part, text in parts:
-            for paragraph in paragraphs(text):
-                key = (part, _key(paragraph))
-                holders = found.setdefault(key, (paragraph, []))[1]
-                if number not in holders[-1:]:
-                    holders.append(number)
+            parts += _parts(number, [("question", item.question), ("context", item.context)])
         pair = _pair(number, item, questions.of(number), own, template=templates[number])
         if pair is not None:
             pairs.append(pair)
-    passages = [Passage(text=text, part=part, items=tuple(holders)) for (part, _), (text, holders) in found.items()]
-    words = tokens([passage.text for passage in passages])
-    long = [place for place, size in enumerate(words.sizes.tolist()) if size >= shortest]
-    kept = tuple(passages[place] for place in long)
+    passages = [passage for passage, size in _distinct(parts) if size >= shortest]
     return Searched(
-        passages=kept,
-        words=tokens([passage.text for passage in kept]),
+        passages=tuple(passages),
+        words=tokens([passage.text for passage in passages]),
         pairs=tuple(pairs),
         visual=tuple(bool(item.pictures) for item in items),
     )
+
+
+def _parts(number: int, texts: Sequence[tuple[str, str]]) -> Iterator[tuple[int, str, str, bool]]:
+    """(item, part, paragraph, whether it is one of several)"""
+    for part, text in texts:
+        own = paragraphs(text)
+        yield from ((number, part, paragraph, len(own) > 1) for paragraph in own)
+
+
+def _distinct(parts: Sequence[tuple[int, str, str, bool]]) -> Iterator[tuple[Passage, int]]:
+    """Each paragraph of a part once, with its tokens; without what only frames an item."""
+    words = _Texts(paragraph for _, _, paragraph, _ in parts)
+    found: dict[tuple[str, bytes], tuple[str, int, list[int]]] = {}
+    for place, (number, part, paragraph, one_of_several) in enumerate(parts):
+        own = words.of(place)
+        if one_of_several and len(own) < PLAIN_QUESTION:
+            continue  # a heading, `Answer the question below.`
+        holders = found.setdefault((part, own.tobytes()), (paragraph, len(own), []))[2]
+        if number not in holders[-1:]:
+            holders.append(number)
+    for (part, _), (text, size, holders) in found.items():
+        if part != "question" or len(holders) <= INSTRUCTION_ITEMS:
+            yield Passage(text=text, part=part, items=tuple(holders)), size
 
 
 class _Texts:
@@ -118,10 +134,6 @@ class _Texts:
     def of(self, number: int) -> Keys:
         words: Keys = self._words.values[self._words.starts[number] : self._words.starts[number + 1]]
         return words
-
-
-def _key(paragraph: str) -> bytes:
-    return tokens([paragraph]).values.tobytes()
 
 
 def _pair(number: int, item: Item, question: Keys, answers: Sequence[Keys], *, template: bool) -> Pair | None:
