@@ -54,7 +54,7 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "web": Preset(width=5, bands=14, rows=8, threshold=THRESHOLD),
+    "web": Preset(width=5, bands=20, rows=6, threshold=THRESHOLD),
     "ocr": Preset(width=2, bands=28, rows=4, threshold=0.6),
 }
 """`web`: copies and edits of a page; `ocr`: several readings of a page, with an error in every tenth word."""
