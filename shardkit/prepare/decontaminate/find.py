@@ -163,8 +163,9 @@ def _occurrences(index: Index, rows: Sequence[Row]) -> tuple[Indices, Indices, I
     features += [index.first_pair + pairs, index.first_picture + index.image_pictures[matches]]
     of_row += [pair_rows, picture_rows]
     held += [pair_rows, picture_rows]
-    both = np.unique(np.stack([np.concatenate(of_row), np.concatenate(features)], axis=1), axis=0)
-    return both[:, 1], both[:, 0], np.unique(np.concatenate(held))
+    size = max(index.num_features, 1)
+    both = np.unique(np.concatenate(of_row) * size + np.concatenate(features))
+    return both % size, both // size, np.unique(np.concatenate(held))
 
 
 def _image_findings(

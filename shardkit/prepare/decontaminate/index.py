@@ -192,7 +192,7 @@ def load(folder: Path) -> Index:
     """The index that `save` wrote; its arrays are mapped, so that all workers share them."""
 
     def array(name: str) -> Any:
-        return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
 
     def ragged(name: str) -> Ragged:
         return Ragged(values=array(f"{name}-values"), starts=array(f"{name}-starts"))
