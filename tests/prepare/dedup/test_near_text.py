@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from shardkit.engine import silent
@@ -15,6 +16,7 @@ from shardkit.prepare.dedup import near_text, overlap
 from shardkit.prepare.dedup.buckets import PairSet
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.near_text import PRESETS, Preset, Search, evidence, search, verify
+from shardkit.text.normalize import normalize
 from tests.prepare.builders import example, png, write
 from tests.prepare.dedup.test_shingles import obvious
 
@@ -217,3 +219,26 @@ def test_nothing_to_compare(tmp_path: Path):
     assert (len(found.edges), found.edges.detail.shape, found.num_candidates) == (0, (0, 2), 0)
     write(tmp_path / "none", [])
     assert len(look_at(tmp_path, open_inputs([tmp_path / "none"])).edges) == 0
+
+
+# ---------------------------------------------------------------------- truth sets
+@pytest.mark.parametrize("name", PRESETS)
+def test_pairs_over_the_threshold_are_found_in_the_planted_texts(name: str, shared: Path, tmp_path: Path):
+    rows = [orjson.loads(line) for line in (shared / "data/neardup_text/planted.jsonl").read_bytes().splitlines()]
+    texts = list({normalize(row["text"]): row["text"] for row in rows}.values())
+    preset = PRESETS[name]
+    sets, sizes = [as_set(text, preset.width) for text in texts], [len(obvious(text)) for text in texts]
+    true = {
+        (one, two)
+        for one, two in combinations(range(len(texts)), 2)
+        if min(sizes[one], sizes[two]) >= max(20, max(sizes[one], sizes[two]) / 2)
+        and len(sets[one] & sets[two]) >= preset.threshold * len(sets[one] | sets[two])
+    }
+    found = {
+        pair
+        for pair, score in pairs_of(look(tmp_path, list(texts), preset=preset)).items()
+        if score >= preset.threshold
+    }
+    assert found <= true
+    assert len(found) >= 0.97 * len(true)
+    assert len(true) > 100
