@@ -18,6 +18,7 @@ from shardkit.prepare.decontaminate.config import (
     DecontaminateResult,
 )
 from shardkit.prepare.decontaminate.run import run
+from shardkit.prepare.dedup import semantic
 
 _SUFFIXES = (".gz", ".zst", ".bz2", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv")
 _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples")
@@ -71,6 +72,23 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     multiple=True,
     metavar="PART=COLUMN",
     help="Column of the benchmarks' tables that holds the question, answer, context, image, choices or id. Repeatable.",
+)
+@click.option(
+    "--embeddings",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Vectors of the pictures of inputs and benchmarks, Parquet or Arrow with asset_id and a fixed-size list. "
+    "Repeatable.",
+)
+@click.option("--embedding-column", metavar="NAME", help="The column of the vectors, where there are several.")
+@click.option(
+    "--embedding-threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=semantic.THRESHOLD,
+    show_default=True,
+    metavar="COSINE",
+    help="From this cosine on two vectors are of one picture.",
 )
 @click.option("--self-test", is_flag=True, help="Plant known items first, and stop where one is not found.")
 @stage_options

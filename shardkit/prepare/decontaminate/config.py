@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup import perceptual
+from shardkit.prepare.decontaminate.vectors import Embeddings
+from shardkit.prepare.dedup import perceptual, semantic
+from shardkit.store.files import digest_file
 
 DECONTAMINATE_VERSION = 1
 """Part of every recipe: a change of what decontaminate makes of equal input gets a new number."""
@@ -48,6 +50,11 @@ class DecontaminateConfig:
     source by itself."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Part of an item -> column of the benchmarks' tables."""
+    embeddings: tuple[Path, ...] = ()
+    """Files of vectors of the images of inputs and benchmarks, by asset_id."""
+    embedding_column: str | None = None
+    embedding_threshold: float = semantic.THRESHOLD
+    """Cosine."""
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
@@ -75,6 +82,14 @@ class DecontaminateConfig:
                 )
             if not 0 < share <= 1:
                 raise ConfigError(f"--ngram {width}={share}: no share", hint="give a share above 0 and up to 1")
+        for path in self.embeddings:
+            if not path.is_file():
+                raise ConfigError("there is no such file of vectors", where=str(path), hint="check --embeddings")
+        if not 0 < self.embedding_threshold <= 1:
+            raise ConfigError(
+                f"--embedding-threshold {self.embedding_threshold} is no cosine of near vectors",
+                hint="give a number above 0 and up to 1",
+            )
         if self.common_groups < 1 or not 0 <= self.common_share <= 1:
             raise ConfigError(
                 "a limit of common n-grams is impossible",
@@ -91,6 +106,7 @@ class DecontaminateConfig:
         Args:
             digests: name of each benchmark -> digest of its items.
         """
+        given = self.vectors
         return {
             "version": DECONTAMINATE_VERSION,
             "benchmarks": dict(sorted(digests.items())),
@@ -99,7 +115,19 @@ class DecontaminateConfig:
             "common_groups": self.common_groups,
             "common_share": self.common_share,
             "perceptual": perceptual.VERSION,
+            "embeddings": None if given is None else self._embedding_recipe(given),
         }
+
+    @property
+    def vectors(self) -> Embeddings | None:
+        if not self.embeddings:
+            return None
+        return Embeddings(paths=self.embeddings, column=self.embedding_column, threshold=self.embedding_threshold)
+
+    @staticmethod
+    def _embedding_recipe(given: Embeddings) -> dict[str, Any]:
+        files = sorted(digest_file(path)[1] for path in given.paths)
+        return {"files": files, "column": given.column, "threshold": given.threshold}
 
     def common_limit(self, num_groups: int) -> int:
         """In more groups than this, of `num_groups`, an n-gram or picture is common."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from shardkit.prepare.decontaminate.images import MEASURES
 from shardkit.prepare.decontaminate.index import Index, Indices, as_items, expand, load
 from shardkit.prepare.decontaminate.passages import PLAIN_QUESTION, SHORT_QUESTION
 from shardkit.prepare.decontaminate.reasons import COMMON, CONTAMINATED, REVIEW
@@ -172,24 +173,23 @@ def _image_findings(
     index: Index, rows: Sequence[Row], common: npt.NDArray[np.bool_], positions: list[int], texts: list[str]
 ) -> Iterator[Finding]:
     row_of, matches = pictures_in(index, rows)
-    best: dict[tuple[int, int], tuple[float, int]] = {}
+    best: dict[tuple[int, int], tuple[tuple[bool, int, float], int]] = {}
     for row, match in zip(row_of.tolist(), matches.tolist(), strict=True):
-        score = float(index.image_scores[match])
+        # Pictures before pages, equal pixels before what looks alike, that before vectors.
+        rank = (not index.image_pages[match], -int(index.image_measures[match]), float(index.image_scores[match]))
         for item in as_items(index.picture_items, [int(index.image_pictures[match])])[0]:
-            # Equal pixels before anything that looks alike, pictures before pages.
-            rank = score - index.image_pages[match]
             if (row, item) not in best or rank > best[row, item][0]:
                 best[row, item] = (rank, match)
     for (row, item), (_, match) in best.items():
         page = bool(index.image_pages[match])
         many = bool(common[index.first_picture + index.image_pictures[match]])
-        score = float(index.image_scores[match])
+        measure = MEASURES[index.image_measures[match]]
         yield Finding(
             position=positions[row],
             item=item,
             kind="image",
-            measure="page" if page else "pixels" if score == 1.0 else "perceptual",
-            score=score,
+            measure="page" if page and measure == "perceptual" else measure,
+            score=float(index.image_scores[match]),
             verdict=COMMON if many else CONTAMINATED,
             text=texts[row] if page else "",
             is_page=page and not many,

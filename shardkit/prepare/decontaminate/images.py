@@ -19,10 +19,13 @@ from shardkit.media.phash import CLASSES
 from shardkit.prepare.decontaminate.index import Indices
 from shardkit.prepare.decontaminate.items import Bench, Picture
 from shardkit.prepare.decontaminate.passages import as_ragged
+from shardkit.prepare.decontaminate.vectors import Embeddings, alike
 from shardkit.prepare.dedup import perceptual
 from shardkit.prepare.dedup.keys import asset_keys
 
 COLUMNS = ("asset_id", "frame", "pixel_id", "phash", "phash_fine", "class")
+MEASURES = ("pixels", "perceptual", "embedding")
+"""How a picture is found, from the surest."""
 _PAGE = CLASSES.index("page")
 _LOOKS = pa.schema([("asset_id", pa.string()), ("frame", pa.int32()), ("pixel_id", pa.string()),
                     ("phash", pa.string()), ("phash_fine", pa.string()), ("class", pa.string())])  # fmt: skip
@@ -60,33 +63,39 @@ def table_of(pictures: Iterable[Picture]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in rows], schema=_LOOKS)
 
 
-def match(found: Gallery, assets: Sequence[pa.Table]) -> dict[str, npt.NDArray[np.generic]]:
+def match(
+    found: Gallery, assets: Sequence[pa.Table], embeddings: Embeddings | None = None
+) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of the index that say which images are pictures of a benchmark.
 
     Args:
         assets: rows of tables/assets of the inputs.
+        embeddings: vectors of both sides, where there are some.
     """
     images = pa.concat_tables([_LOOKS.empty_table(), *(table.select(COLUMNS).cast(_LOOKS) for table in assets)])
     parts = [_equal(found, images), _alike(found, images)]
-    at, picture, score, page = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if embeddings is not None:
+        parts.append(_near(found, images, embeddings))
+    at, picture, score, measure, page = (np.concatenate(column) for column in zip(*parts, strict=True))
     keys = asset_keys(images)[at]
-    order = np.lexsort((-score, picture, keys))
-    keys, picture, score, page = keys[order], picture[order], score[order], page[order]
-    new = np.ones(len(order), np.bool_)  # the same asset stands in several inputs
-    new[1:] = (keys[1:] != keys[:-1]) | (picture[1:] != picture[:-1])
+    order = np.lexsort((-score, measure, page, picture, keys))
+    new = np.ones(len(order), np.bool_)  # the same asset stands in several inputs, and is found in several ways
+    new[1:] = (np.diff(keys[order]) != 0) | (np.diff(picture[order]) != 0)
+    order = order[new]
     lists = as_ragged([np.array(numbers, np.uint64) for numbers in found.items])
     return {
-        "image_keys": keys[new],
-        "image_pictures": picture[new],
-        "image_scores": score[new],
-        "image_pages": page[new],
+        "image_keys": keys[order],
+        "image_pictures": picture[order],
+        "image_scores": score[order],
+        "image_measures": measure[order],
+        "image_pages": page[order],
         "picture_items-values": lists.values,
         "picture_items-starts": lists.starts,
     }
 
 
-_Matches = tuple[Indices, Indices, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
-"""(image, picture, score, whether both only look alike and one is a page)"""
+_Matches = tuple[Indices, Indices, npt.NDArray[np.float64], npt.NDArray[np.int8], npt.NDArray[np.bool_]]
+"""(image, picture, score, place in MEASURES, whether one of both is a page and their texts have to agree)"""
 
 
 def _equal(found: Gallery, images: pa.Table) -> _Matches:
@@ -94,7 +103,7 @@ def _equal(found: Gallery, images: pa.Table) -> _Matches:
     place = pc.index_in(images["pixel_id"], pixels)
     at = np.flatnonzero(np.asarray(pc.is_valid(place)))
     picture = np.asarray(place.take(pa.array(at)).to_numpy(), np.int64)
-    return at, picture, np.ones(len(at)), np.zeros(len(at), np.bool_)
+    return at, picture, np.ones(len(at)), *_measured("pixels", np.zeros(len(at), np.bool_))
 
 
 def _alike(found: Gallery, images: pa.Table) -> _Matches:
@@ -110,4 +119,17 @@ def _alike(found: Gallery, images: pa.Table) -> _Matches:
     across = np.flatnonzero((edges.one < size) & (edges.two >= size))
     one, two = edges.one[across], edges.two[across]
     page = (both.classes[one] == _PAGE) | (both.classes[two] == _PAGE)
-    return known[two - size], one, edges.score[across], page
+    return known[two - size], one, edges.score[across], *_measured("perceptual", page)
+
+
+def _near(found: Gallery, images: pa.Table, embeddings: Embeddings) -> _Matches:
+    pictures = table_of(found.pictures)
+    image, picture, score = alike(asset_keys(pictures), asset_keys(images), embeddings)
+    pages, own_pages = (
+        np.asarray(pc.fill_null(pc.equal(table["class"], "page"), False)) for table in (images, pictures)
+    )
+    return image, picture, score, *_measured("embedding", pages[image] | own_pages[picture])
+
+
+def _measured(name: str, page: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+    return np.full(len(page), MEASURES.index(name), np.int8), page

@@ -107,7 +107,8 @@ class Index:
     """Ascending asset keys of images of the inputs that are pictures of a benchmark, one for each match."""
     image_pictures: Indices
     image_scores: npt.NDArray[np.float64]
-    """1 where pixels are equal."""
+    image_measures: npt.NDArray[np.int8]
+    """Place in images.MEASURES."""
     image_pages: npt.NDArray[np.bool_]
     """Whether the match is of pages that only look alike."""
     picture_items: Ragged
@@ -214,7 +215,7 @@ def load(folder: Path) -> Index:
         name: array(name)
         for name in (
             "pair_items", "answer_pointers", "lengths", "is_question", "visual",
-            "image_keys", "image_pictures", "image_scores", "image_pages",
+            "image_keys", "image_pictures", "image_scores", "image_measures", "image_pages",
         )
     }  # fmt: skip
     return Index(

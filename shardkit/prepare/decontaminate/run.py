@@ -67,7 +67,7 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
         recipe=config.recipe({one.name: one.digest for one in benches}),
         inputs=[dataset.id for dataset in inputs.datasets],
         protected=[
-            *(dataset.path for dataset in inputs.datasets), *sorted(holders), *(one.path for one in config.benchmarks),
+            *(dataset.path for dataset in inputs.datasets), *sorted(holders), *(one.path for one in config.benchmarks), *config.embeddings,
         ],
         overwrite=config.overwrite,
     ) as output:  # fmt: skip
@@ -123,7 +123,7 @@ def _decide(
     with TemporaryDirectory(prefix="shardkit-") as place:
         folder = Path(place)
         assets = [dataset.table("assets", list(images.COLUMNS)) for dataset in inputs.datasets]
-        index.save({**prepared.arrays, **images.match(prepared.gallery, assets)}, folder)
+        index.save({**prepared.arrays, **images.match(prepared.gallery, assets, config.vectors)}, folder)
         read, candidates, common = _survey(config, inputs, folder, on_progress)
         np.save(folder / find.COMMON_FILE, common, allow_pickle=False)
         made = collect(_judged(inputs, candidates, folder, config.workers, on_progress), prepared.benches)

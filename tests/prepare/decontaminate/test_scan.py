@@ -17,6 +17,7 @@ NO_PICTURES = {
     "image_keys": np.empty(0, np.uint64),
     "image_pictures": np.empty(0, np.int64),
     "image_scores": np.empty(0),
+    "image_measures": np.empty(0, np.int8),
     "image_pages": np.empty(0, np.bool_),
     "picture_items-values": np.empty(0, np.uint64),
     "picture_items-starts": np.zeros(1, np.int64),
