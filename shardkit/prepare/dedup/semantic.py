@@ -32,6 +32,10 @@ NEIGHBOURS = 32
 MAX_BLOCK = 4096
 """Units that are compared each with each; a block with more is divided again."""
 _BLOCKS = 2
+_DEPTH = 3
+"""Times that a block is divided again; each may double the work, because a vector goes to two blocks."""
+_DIVIDED = 0.9
+"""A part with a larger share of its block was not divided."""
 _ROUNDS = 8
 _SAMPLE = 64
 """Vectors a centroid that k-means looks at."""
@@ -97,23 +101,22 @@ def _no_units(size: int) -> Indices:
 # ---------------------------------------------------------------------- blocks
 def _blocks(stored: Stored, units: Indices, num_clusters: int | None, seed: int, workers: int) -> Iterator[Indices]:
     """Blocks of ascending units, each of at most MAX_BLOCK."""
-    waiting = [(units, num_clusters or 0, seed)]
+    waiting = [(units, num_clusters or 0, seed, 0)]
     while waiting:
-        members, wanted, own_seed = waiting.pop()
-        if len(members) <= MAX_BLOCK and not wanted > 1:
+        members, wanted, own_seed, depth = waiting.pop()
+        if len(members) <= MAX_BLOCK and wanted <= 1:
             if len(members) > 1:
                 yield members
             continue
-        size = wanted or isqrt(len(members) - 1) + 1
-        centroids = _centroids(stored, members, size, own_seed)
+        centroids = _centroids(stored, members, wanted or isqrt(len(members) - 1) + 1, own_seed)
         nearest = _nearest(stored, members, centroids, workers)
         for number in range(len(centroids)):
             inside = members[(nearest == number).any(axis=1)]
-            if 2 * len(inside) > len(members) > MAX_BLOCK:
-                # Vectors that no centroid divides are all but equal: neighbours by number are as good as any.
+            if len(inside) > MAX_BLOCK and (depth == _DEPTH or len(inside) > _DIVIDED * len(members)):
+                # What centroids do not divide is all but equal: neighbours by number are as good as any.
                 yield from (inside[start : start + MAX_BLOCK] for start in range(0, len(inside), MAX_BLOCK))
             else:
-                waiting.append((inside, 0, mix64(own_seed, number)))
+                waiting.append((inside, 0, mix64(own_seed, number), depth + 1))
 
 
 def _centroids(stored: Stored, members: Indices, size: int, seed: int) -> Steps:
