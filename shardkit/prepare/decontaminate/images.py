@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -64,18 +65,19 @@ def table_of(pictures: Iterable[Picture]) -> pa.Table:
 
 
 def match(
-    found: Gallery, assets: Sequence[pa.Table], embeddings: Embeddings | None = None
+    found: Gallery, assets: Sequence[pa.Table], embeddings: Embeddings | None = None, *, scratch: Path | None = None
 ) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of the index that say which images are pictures of a benchmark.
 
     Args:
         assets: rows of tables/assets of the inputs.
         embeddings: vectors of both sides, where there are some.
+        scratch: a folder for them.
     """
     images = pa.concat_tables([_LOOKS.empty_table(), *(table.select(COLUMNS).cast(_LOOKS) for table in assets)])
     parts = [_equal(found, images), _alike(found, images)]
     if embeddings is not None:
-        parts.append(_near(found, images, embeddings))
+        parts.append(_near(found, images, embeddings, scratch))
     at, picture, score, measure, page = (np.concatenate(column) for column in zip(*parts, strict=True))
     keys = asset_keys(images)[at]
     order = np.lexsort((-score, measure, page, picture, keys))
@@ -122,9 +124,9 @@ def _alike(found: Gallery, images: pa.Table) -> _Matches:
     return known[two - size], one, edges.score[across], *_measured("perceptual", page)
 
 
-def _near(found: Gallery, images: pa.Table, embeddings: Embeddings) -> _Matches:
+def _near(found: Gallery, images: pa.Table, embeddings: Embeddings, scratch: Path | None) -> _Matches:
     pictures = table_of(found.pictures)
-    image, picture, score = alike(asset_keys(pictures), asset_keys(images), embeddings)
+    image, picture, score = alike(asset_keys(pictures), asset_keys(images), embeddings, scratch=scratch)
     pages, own_pages = (
         np.asarray(pc.fill_null(pc.equal(table["class"], "page"), False)) for table in (images, pictures)
     )

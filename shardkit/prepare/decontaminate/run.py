@@ -58,7 +58,7 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
     prepared = _Prepared(config, benches)
     test = prepared.self_test() if config.self_test else None
     if config.output is None or config.dry_run:
-        _, tally, report, _ = _decide(config, inputs, prepared, on_progress)
+        _, tally, report, _ = _decide(config, inputs, prepared, None, on_progress)
         return _result(None, None, tally.to_json(), report, test)
     holders = {shard.holder.path for dataset in inputs.datasets for shard in dataset.shards}
     with Output(
@@ -73,7 +73,7 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
     ) as output:  # fmt: skip
         if output.unchanged is not None:
             return _committed(config, output.unchanged, test, unchanged=True)
-        selection, tally, report, made = _decide(config, inputs, prepared, on_progress)
+        selection, tally, report, made = _decide(config, inputs, prepared, output.scratch, on_progress)
         sealed = Sealed(
             tally=tally,
             splits=inputs.splits,
@@ -118,12 +118,15 @@ class _Prepared:
 
 
 def _decide(
-    config: DecontaminateConfig, inputs: Inputs, prepared: _Prepared, on_progress: Progress
+    config: DecontaminateConfig, inputs: Inputs, prepared: _Prepared, scratch: Path | None, on_progress: Progress
 ) -> tuple[Selection, Tally, dict[str, Any], Verdicts]:
-    with TemporaryDirectory(prefix="shardkit-") as place:
+    # The name is a new one each time, because workers remember an index by its folder.
+    with TemporaryDirectory(prefix="shardkit-", dir=scratch) as place:
         folder = Path(place)
         assets = [dataset.table("assets", list(images.COLUMNS)) for dataset in inputs.datasets]
-        index.save({**prepared.arrays, **images.match(prepared.gallery, assets, config.vectors)}, folder)
+        index.save(
+            {**prepared.arrays, **images.match(prepared.gallery, assets, config.vectors, scratch=folder)}, folder
+        )
         read, candidates, common = _survey(config, inputs, folder, on_progress)
         np.save(folder / find.COMMON_FILE, common, allow_pickle=False)
         made = collect(_judged(inputs, candidates, folder, config.workers, on_progress), prepared.benches)

@@ -26,7 +26,9 @@ class Embeddings:
     """Cosine."""
 
 
-def alike(pictures: Keys, images: Keys, given: Embeddings) -> tuple[Indices, Indices, npt.NDArray[np.float64]]:
+def alike(
+    pictures: Keys, images: Keys, given: Embeddings, *, scratch: Path | None = None
+) -> tuple[Indices, Indices, npt.NDArray[np.float64]]:
     """(image, picture, cosine) of all pairs at or above the threshold.
 
     Every image is compared with every picture, some thousands at a time: the cost is linear in the images, and no pair
@@ -35,13 +37,14 @@ def alike(pictures: Keys, images: Keys, given: Embeddings) -> tuple[Indices, Ind
     Args:
         pictures: asset keys of the benchmarks' pictures.
         images: asset keys of the inputs' images.
+        scratch: where the vectors are put for the time being, 2 bytes a component; the system's place without it.
 
     Raises:
         ConfigError: where a file has no vectors of images.
         SourceError: where a file is damaged or of other images.
     """
     units = np.unique(np.concatenate([pictures, images]))
-    with TemporaryDirectory(prefix="shardkit-") as place:
+    with TemporaryDirectory(prefix="shardkit-", dir=scratch) as place:
         by_kind = read_vectors(
             given.paths, column=given.column, units={ASSET: units, EXAMPLE: _NO_KEYS}, scratch=Path(place)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from shardkit.prepare.decontaminate.items import Bench, Item
 from shardkit.prepare.decontaminate.reasons import COMMON, CONTAMINATED, REVIEW
 from shardkit.prepare.dedup.near import agrees
 from shardkit.prepare.dedup.report import excerpt
+from shardkit.prepare.dedup.signatures import figures
 from shardkit.text.normalize import normalize
 
 COMMON_LISTED = 3
@@ -22,7 +22,6 @@ COMMON_LISTED = 3
 _EXCERPT = 200
 _LEAD = 24
 """Characters of a passage by which its place in a text is found."""
-_FIGURES = re.compile(r"\d+|[$\u00a2-\u00a5\u20a0-\u20cf]")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +71,7 @@ def _page(finding: Finding, item: Item) -> Finding:
     """Two pages that look alike are one where their texts agree; without a text, a person has to look."""
     one, other = normalize(item.text), finding.text
     if one and other:
-        same = agrees(one, other) and Counter(_FIGURES.findall(one)) == Counter(_FIGURES.findall(other))
+        same = agrees(one, other) and figures(one) == figures(other)
         return replace(finding, verdict=CONTAMINATED if same else REVIEW)
     return replace(finding, verdict=REVIEW)
 

@@ -108,7 +108,12 @@ def _text(facts: Facts) -> int:
 def _figures(facts: Facts) -> int:
     if not (facts.pixels and facts.text):
         return 0
-    return key_of(" ".join(sorted(_FIGURE.findall(facts.text))).encode())
+    return key_of(" ".join(figures(facts.text)).encode())
+
+
+def figures(text: str) -> list[str]:
+    """Numbers and currency signs of a compared text, whatever their order."""
+    return sorted(_FIGURE.findall(text))
 
 
 def _roles(facts: Facts) -> int:
