@@ -10,6 +10,7 @@ in files and are looked at band by band and block by block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,7 +125,7 @@ def search(
         scratch=scratch,
         on_progress=on_progress,
     )
-    try:
+    with _writing(scratch):
         band_file = BandFile(scratch / "bands.u64", bands=preset.bands, size=len(positions))
         num_tokens, order = _sign_all(run, band_file)
         pairs, num_large = PairSet(scratch), 0
@@ -135,8 +136,6 @@ def search(
             num_large += larger
             on_progress(done, preset.bands, "comparing keys")
         edges, num_candidates = _verify(run, pairs)
-    except OSError as error:
-        raise OutputError.from_os(error, str(scratch)) from error
     return Search(
         edges=edges,
         num_compared=int((num_tokens >= preset.min_tokens).sum()),
@@ -161,12 +160,17 @@ class _Signed:
 
 def sign_slice(preset: Preset, piece: Slice) -> _Signed:
     """Keys of the texts of a slice; run by a worker."""
-    texts = texts_of(piece)
-    words = tokens(texts)
-    keys = band_keys(shingles(words, preset.width), bands=preset.bands, rows=preset.rows)
-    keys[:, words.sizes < preset.min_tokens] = 0
-    content = [xxhash.xxh3_64_intdigest(text.encode()) for text in texts]
-    return _Signed(keys=keys, num_tokens=words.sizes.astype(np.int32), content=np.array(content, np.uint64))
+    keys, num_tokens, content = [], [], []
+    for texts in texts_of(piece):
+        words = tokens(texts)
+        own = band_keys(shingles(words, preset.width), bands=preset.bands, rows=preset.rows)
+        own[:, words.sizes < preset.min_tokens] = 0
+        keys.append(own)
+        num_tokens.append(words.sizes.astype(np.int32))
+        content += [xxhash.xxh3_64_intdigest(text.encode()) for text in texts]
+    return _Signed(
+        keys=np.concatenate(keys, axis=1), num_tokens=np.concatenate(num_tokens), content=np.array(content, np.uint64)
+    )
 
 
 def _sign_all(run: _Run, band_file: BandFile) -> tuple[npt.NDArray[np.int32], Indices]:
@@ -185,12 +189,19 @@ def _sign_all(run: _Run, band_file: BandFile) -> tuple[npt.NDArray[np.int32], In
 
 
 # ---------------------------------------------------------------------- second reading
-def set_slice(preset: Preset, piece: Slice) -> tuple[Ragged, npt.NDArray[np.int32]]:
-    """Sets of the texts of a slice and their numbers of tokens; run by a worker."""
-    words = tokens(texts_of(piece))
-    hashes = shingles(words, preset.width)
-    sets = distinct(Ragged(values=trimmed(hashes.values), starts=hashes.starts))
-    return sets, words.sizes.astype(np.int32)
+def write_sets(preset: Preset, job: tuple[Slice, Path]) -> tuple[Path, Indices, npt.NDArray[np.int32]]:
+    """Write the sets of the texts of a slice to a file; their sizes, and the texts' tokens. Run by a worker."""
+    piece, path = job
+    sizes, num_tokens = [], []
+    with path.open("wb") as file:
+        for texts in texts_of(piece):
+            words = tokens(texts)
+            hashes = shingles(words, preset.width)
+            sets = distinct(Ragged(values=trimmed(hashes.values), starts=hashes.starts))
+            file.write(sets.values.tobytes())
+            sizes.append(sets.sizes)
+            num_tokens.append(words.sizes.astype(np.int32))
+    return path, np.concatenate(sizes), np.concatenate(num_tokens)
 
 
 def verify(
@@ -203,7 +214,7 @@ def verify(
     scratch: Path,
     on_progress: Progress,
 ) -> NearEdges:
-    """The edges among pairs of indices into `positions` that were found in another way than by keys."""
+    """The edges among pairs of indices into `positions` that were found in another way than by keys (complete.py)."""
     run = _Run(
         inputs=inputs,
         positions=positions,
@@ -212,7 +223,16 @@ def verify(
         scratch=scratch,
         on_progress=on_progress,
     )
-    return _verify(run, pairs)[0]
+    with _writing(scratch):
+        return _verify(run, pairs)[0]
+
+
+@contextmanager
+def _writing(scratch: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError.from_os(error, str(scratch)) from error
 
 
 def _verify(run: _Run, pairs: PairSet) -> tuple[NearEdges, int]:
@@ -246,11 +266,12 @@ def _read_sets(run: _Run, chosen: Indices) -> tuple[SetFile, npt.NDArray[np.int3
     sets = SetFile(run.scratch / "sets.u64", len(run.positions))
     num_tokens = np.zeros(len(run.positions), np.int32)
     total, start = sum(1 for _ in run.jobs(chosen)), 0
-    parts = map_ordered(partial(set_slice, run.preset), run.jobs(chosen), workers=run.workers)
-    for done, (part, sizes) in enumerate(parts, 1):
+    jobs = ((piece, run.scratch / f"sets-{number}.u64") for number, piece in enumerate(run.jobs(chosen)))
+    parts = map_ordered(partial(write_sets, run.preset), jobs, workers=run.workers)
+    for done, (path, sizes, own_tokens) in enumerate(parts, 1):
         own = chosen[start : start + len(sizes)]
-        sets.append(own, part.values, part.sizes)
-        num_tokens[own] = sizes
+        sets.append(own, sizes, path)
+        num_tokens[own] = own_tokens
         start += len(sizes)
         run.on_progress(done, total, "reading candidates")
     return sets, num_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ _BLOCK_PAIRS = 4096
 _PAIR_BITS = np.uint64(12)
 _HASH_BITS = np.uint64(64) - _PAIR_BITS
 _BLOCK_WORDS = 1 << 20
-_WORD = 8
+_COPY_BYTES = 1 << 20
 
 
 def trimmed(hashes: Keys) -> Keys:
@@ -47,13 +48,14 @@ class SetFile:
         self._words = 0
         path.write_bytes(b"")
 
-    def append(self, numbers: Indices, values: Keys, sizes: Indices) -> None:
-        """Add the sets of `numbers`: `values` has one after the other, each ascending and without repetition."""
-        with self._path.open("ab") as file:
-            file.write(values.tobytes())
+    def append(self, numbers: Indices, sizes: Indices, part: Path) -> None:
+        """Move the sets of `numbers` here from a file that has one after the other, each as `distinct` makes it."""
+        with self._path.open("ab") as file, part.open("rb") as more:
+            shutil.copyfileobj(more, file, _COPY_BYTES)
+        part.unlink()
         self._begin[numbers] = self._words + np.cumsum(sizes) - sizes
         self._size[numbers] = sizes
-        self._words += len(values)
+        self._words += int(sizes.sum())
 
     def blocks(self, one: Indices, two: Indices, *, floor: float) -> Iterator[Block]:
         """Pairs of numbers in blocks of bounded size, without those whose sizes alone rule out a Jaccard of `floor`."""

@@ -10,9 +10,12 @@ import pyarrow as pa
 from shardkit.errors import IntegrityError
 from shardkit.prepare.dedup.inputs import Slice, open_slice
 
+BATCH_CHARACTERS = 1 << 22
+"""What is worked on at a time: a shard may hold a quarter of a gigabyte of text."""
 
-def texts_of(piece: Slice) -> list[str]:
-    """The text segments of each row of a slice, joined; empty where there is none.
+
+def texts_of(piece: Slice) -> Iterator[list[str]]:
+    """The text segments of each row of a slice, joined; empty where there is none. Batch by batch, all of the rows.
 
     Args:
         piece: its rows ascend.
@@ -24,13 +27,20 @@ def texts_of(piece: Slice) -> list[str]:
     chunks = reader.columns(("segments",))["segments"].chunks
     starts = np.cumsum([0, *map(len, chunks)])
     borders = np.searchsorted(piece.rows, starts)
-    found: list[str] = []
+    batch: list[str] = []
+    size = 0
     for number in np.flatnonzero(np.diff(borders)).tolist():
         rows = piece.rows[borders[number] : borders[number + 1]] - starts[number]
-        found += _texts(chunks[number], rows.tolist())
+        some = list(_texts(chunks[number], rows.tolist()))
+        batch += some
+        size += sum(map(len, some))
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
     del chunks
     reader.close()
-    return found
 
 
 def _texts(segments: pa.ListArray, rows: list[int]) -> Iterator[str]:
