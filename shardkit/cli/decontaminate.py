@@ -46,7 +46,7 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     "--ngram",
     "ngrams",
     multiple=True,
-    metavar="TOKENS=SHARE",
+    metavar="TOKENS[=SHARE],...",
     help="A text holds an item where it holds this share of the item's n-grams. Repeatable. "
     f"[default: {', '.join(f'{width}={share}' for width, share in NGRAMS.items())}]",
 )
@@ -65,6 +65,14 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     show_default=True,
     metavar="SHARE",
     help="The same as a share of all groups, and of those of each source; the larger of the two holds.",
+)
+@click.option(
+    "--max-removed-per-source",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    metavar="SHARE",
+    help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
 )
 @click.option(
     "--bench-field",
@@ -125,6 +133,8 @@ def command(
     table = _table(result)
     if not result.dry_run:
         say(table, quiet=quiet)
+    if result.refused:
+        say(f"would be refused: {result.refused}", quiet=quiet)
     text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
     print_result(result.to_json(), as_json=as_json, text=text)
 
@@ -141,12 +151,18 @@ def _benchmark(value: str) -> Benchmark:
 
 
 def _ngrams(values: Sequence[str]) -> dict[int, float]:
-    shares = {}
-    for width, share in parse_pairs(values, "--ngram").items():
+    """8,13 or 8=0.8; without a share the default of that length, or of the longest."""
+    shares: dict[int, float] = {}
+    for value in (part.strip() for given in values for part in given.split(",")):
+        width, equals, share = value.partition("=")
         try:
-            shares[int(width)] = float(share)
+            number = int(width)
+            found = float(share) if equals else NGRAMS.get(number, NGRAMS[max(NGRAMS)])
         except ValueError:
-            raise ConfigError(f"--ngram {width}={share} is not TOKENS=SHARE", hint="write --ngram 13=0.5") from None
+            raise ConfigError(f"--ngram {value} is not TOKENS=SHARE", hint="write --ngram 13=0.5") from None
+        if number in shares:
+            raise ConfigError(f"--ngram names {number} twice", hint="give each length once")
+        shares[number] = found
     return shares
 
 

@@ -65,13 +65,15 @@ def test_action_and_thresholds(road: Path, capsys: pytest.CaptureFixture[str]):
         return count
 
     assert excluded() == excluded("--ngram", "13=1") == excluded("--ngram", "5=0.1", "--ngram", "20=1") == 1
+    assert excluded("--ngram", "8,13") == excluded("--ngram", "7, 12=0.9") == 1
     assert excluded("--action", "report") == excluded("--ngram", "30=0.5") == 0
 
 
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--ngram", "13"], 3, "--ngram '13' is not NAME=VALUE"),
+        (["--ngram", "8,8=1"], 3, "--ngram names 8 twice"),
+        (["--ngram", "8,"], 3, "--ngram  is not TOKENS=SHARE"),
         (["--ngram", "a=b"], 3, "--ngram a=b is not TOKENS=SHARE"),
         (["--ngram", "2=0.5"], 3, "an n-gram of 2 tokens"),
         (["--ngram", "13=0"], 3, "no share"),

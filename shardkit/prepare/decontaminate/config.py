@@ -48,6 +48,8 @@ class DecontaminateConfig:
     common_share: float = 0.0001
     """An n-gram, or a picture, is common where more groups hold it than either says; judged over all rows and for each
     source by itself."""
+    max_removed_per_source: float = 0.5
+    """Share of a source, judged from 1,000 rows on."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Part of an item -> column of the benchmarks' tables."""
     embeddings: tuple[Path, ...] = ()
@@ -90,6 +92,10 @@ class DecontaminateConfig:
                 f"--embedding-threshold {self.embedding_threshold} is no cosine of near vectors",
                 hint="give a number above 0 and up to 1",
             )
+        if not 0 <= self.max_removed_per_source <= 1:
+            raise ConfigError(
+                f"--max-removed-per-source {self.max_removed_per_source} is no share", hint="give a number from 0 to 1"
+            )
         if self.common_groups < 1 or not 0 <= self.common_share <= 1:
             raise ConfigError(
                 "a limit of common n-grams is impossible",
@@ -114,6 +120,7 @@ class DecontaminateConfig:
             "ngrams": {str(width): share for width, share in sorted(self.ngrams.items())},
             "common_groups": self.common_groups,
             "common_share": self.common_share,
+            "max_removed_per_source": self.max_removed_per_source,
             "perceptual": perceptual.VERSION,
             "embeddings": None if given is None else self._embedding_recipe(given),
         }
@@ -151,6 +158,8 @@ class DecontaminateResult:
     report: Mapping[str, Any]
     """benchmarks, by_source: as in the manifest."""
     self_test: SelfTest | None
+    refused: str | None = None
+    """Of a dry run: why the real one would be refused."""
 
     @property
     def dry_run(self) -> bool:
@@ -165,4 +174,5 @@ class DecontaminateResult:
             **self.counts,
             **self.report,
             "self_test": None if test is None else {"planted": test.planted, "found": test.found},
+            "refused": self.refused,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.engine import Progress, map_ordered, silent
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.decontaminate import bench, find, images, index, plants, view
 from shardkit.prepare.decontaminate.common import Frequencies
 from shardkit.prepare.decontaminate.config import DecontaminateConfig, DecontaminateResult, SelfTest
@@ -30,6 +31,7 @@ from shardkit.prepare.decontaminate.verdicts import Verdicts, by_benchmark, coll
 from shardkit.prepare.decontaminate.view import Read
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.names import Names
+from shardkit.prepare.dedup.report import guard
 from shardkit.prepare.selection import Selection
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
@@ -44,7 +46,8 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
 
     Raises:
         ConfigError: for an impossible setting.
-        SourceError: where a benchmark cannot be read whole, or is empty.
+        SourceError: where a benchmark cannot be read whole or is empty, or a source would lose more than
+            `max_removed_per_source`.
         IntegrityError: where an input is damaged, or the self-test does not find what it planted.
         OutputError: where the output cannot be written.
     """
@@ -59,7 +62,7 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
     test = prepared.self_test() if config.self_test else None
     if config.output is None or config.dry_run:
         _, tally, report, _ = _decide(config, inputs, prepared, None, on_progress)
-        return _result(None, None, tally.to_json(), report, test)
+        return replace(_result(None, None, tally.to_json(), report, test), refused=_refusal(config, report))
     holders = {shard.holder.path for dataset in inputs.datasets for shard in dataset.shards}
     with Output(
         config.output,
@@ -74,6 +77,13 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
         if output.unchanged is not None:
             return _committed(config, output.unchanged, test, unchanged=True)
         selection, tally, report, made = _decide(config, inputs, prepared, output.scratch, on_progress)
+        refused = _refusal(config, report)
+        if refused is not None:
+            raise SourceError(
+                refused,
+                hint="look at the evidence with --action report: is a benchmark made from this source? Then raise "
+                "--max-removed-per-source",
+            )
         sealed = Sealed(
             tally=tally,
             splits=inputs.splits,
@@ -204,6 +214,15 @@ def _by_source(
             "read": int(own.sum()), "contaminated": int(contaminated[own].sum()), "kept": int(kept[own].sum()),
         }  # fmt: skip
     return table
+
+
+def _refusal(config: DecontaminateConfig, report: Mapping[str, Any]) -> str | None:
+    """Why nothing may be committed: a source all but vanishes."""
+    try:
+        guard(report["by_source"], config.max_removed_per_source)
+    except SourceError as error:
+        return error.what
+    return None
 
 
 def _committed(

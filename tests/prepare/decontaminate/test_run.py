@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from shardkit.errors import SourceError
 from shardkit.store import Dataset
 from tests.prepare.builders import example, texts
 from tests.prepare.decontaminate.builders import (
@@ -232,3 +233,20 @@ def test_rows_of_one_group_count_once(tmp_path: Path):
     write(tmp_path / "a", rows)
     result = decontaminate(None, tmp_path / "a", jsonl(tmp_path / "quiz.jsonl", [{"question": SPEECH}]))
     assert result.counts["excluded"] == 12
+
+
+def test_a_source_that_would_vanish_stops_the_run(tmp_path: Path):
+    items = questions(2)
+    rows = [example(f"{items[0]['question']} {k}", source="copies", group="one") for k in range(600)]
+    rows += [example(words(k, 9), source="copies") for k in range(400)] + [example("else", source="fine")]
+    write(tmp_path / "a", rows)
+    bench = jsonl(tmp_path / "quiz.jsonl", items)
+    with pytest.raises(SourceError) as caught:
+        decontaminate(tmp_path / "c", tmp_path / "a", bench)
+    assert caught.value.what == (
+        "600 of 1000 examples of the source 'copies' would be removed (60.0%, the limit is 50.0%); nothing was written"
+    )
+    assert not (tmp_path / "c").exists()
+    assert decontaminate(None, tmp_path / "a", bench).refused == caught.value.what
+    assert decontaminate(tmp_path / "c", tmp_path / "a", bench, max_removed_per_source=0.6).counts["excluded"] == 600
+    assert decontaminate(None, tmp_path / "a", bench, action="report").refused is None
