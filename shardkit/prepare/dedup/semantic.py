@@ -27,7 +27,7 @@ FLOOR = 0.7
 """Cosine; see docs/decisions for what lies there."""
 THRESHOLD = 0.95
 THRESHOLDS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
-NEIGHBOURS = 32
+NEIGHBOURS = 16
 """Pairs that a unit answers in a block, its nearest ones: a thousand equal vectors do not give a million pairs."""
 MAX_BLOCK = 4096
 """Units that are compared each with each; a block with more is divided again."""
