@@ -4,21 +4,20 @@
 
 The scheme of SemDeDup (Abbas and others, arXiv 2303.09540), with a second block for each vector: near pairs that a
 border divides are mostly together in the other one. All numbers are whole (embeddings.py), those of centroids too, and
-units are numbered by id: neither workers nor machines nor the order of inputs change what is found.
+units are numbered by id: neither machines nor the order of inputs change what is found. The work is matrix products,
+which numpy spreads over the cores by itself: worker processes on top of its threads made it slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from shardkit.digest import mix64
-from shardkit.engine import map_ordered
 from shardkit.prepare.dedup.edges import NearEdges
 from shardkit.prepare.dedup.embeddings import SCALE, Indices, Steps, Stored, Vectors
 
@@ -40,7 +39,6 @@ _ROUNDS = 8
 _SAMPLE = 64
 """Vectors a centroid that k-means looks at."""
 _ROWS = 1024
-_JOB_ROWS = 16_384
 
 Cosines = npt.NDArray[np.float64]
 
@@ -61,16 +59,12 @@ def evidence(score: float, detail: Sequence[int]) -> str:  # noqa: ARG001 - one 
     return f"vectors: cosine {score:.4f}"
 
 
-def find(
-    vectors: Vectors, *, floor: float = FLOOR, num_clusters: int | None = None, seed: int = 0, workers: int = 1
-) -> NearEdges:
+def find(vectors: Vectors, *, floor: float = FLOOR, num_clusters: int | None = None, seed: int = 0) -> NearEdges:
     """Near pairs among units; see `search`."""
-    return search(vectors, floor=floor, num_clusters=num_clusters, seed=seed, workers=workers).edges
+    return search(vectors, floor=floor, num_clusters=num_clusters, seed=seed).edges
 
 
-def search(
-    vectors: Vectors, *, floor: float = FLOOR, num_clusters: int | None = None, seed: int = 0, workers: int = 1
-) -> Search:
+def search(vectors: Vectors, *, floor: float = FLOOR, num_clusters: int | None = None, seed: int = 0) -> Search:
     """Pairs of units with a cosine of at least `floor`, as far as they share a block.
 
     Args:
@@ -79,8 +73,8 @@ def search(
         seed: of the vectors that k-means starts from.
     """
     units = np.flatnonzero(vectors.have)
-    blocks = list(_blocks(vectors.stored, units, num_clusters, seed, workers))
-    parts = list(map_ordered(partial(compare_block, vectors.stored, floor), blocks, workers=workers))
+    blocks = list(_blocks(vectors.stored, units, num_clusters, seed))
+    parts = [_compare(vectors.stored, floor, block) for block in blocks]
     crowded = np.zeros(len(vectors.have), np.bool_)
     for part in parts:
         crowded[part.crowded] = True
@@ -99,7 +93,7 @@ def _no_units(size: int) -> Indices:
 
 
 # ---------------------------------------------------------------------- blocks
-def _blocks(stored: Stored, units: Indices, num_clusters: int | None, seed: int, workers: int) -> Iterator[Indices]:
+def _blocks(stored: Stored, units: Indices, num_clusters: int | None, seed: int) -> Iterator[Indices]:
     """Blocks of ascending units, each of at most MAX_BLOCK."""
     waiting = [(units, num_clusters or 0, seed, 0)]
     while waiting:
@@ -109,7 +103,7 @@ def _blocks(stored: Stored, units: Indices, num_clusters: int | None, seed: int,
                 yield members
             continue
         centroids = _centroids(stored, members, wanted or isqrt(len(members) - 1) + 1, own_seed)
-        nearest = _nearest(stored, members, centroids, workers)
+        nearest = _nearest(stored, members, centroids)
         for number in range(len(centroids)):
             inside = members[(nearest == number).any(axis=1)]
             if len(inside) > MAX_BLOCK and (depth == _DEPTH or len(inside) > _DIVIDED * len(members)):
@@ -152,25 +146,18 @@ def _directed(sums: Indices, otherwise: Steps) -> Steps:
     return np.where(length == 0, otherwise, steps)
 
 
-def _nearest(stored: Stored, members: Indices, centroids: Steps, workers: int) -> npt.NDArray[np.int32]:
+def _nearest(stored: Stored, members: Indices, centroids: Steps) -> npt.NDArray[np.int32]:
     """[n, 2] the centroids next to each vector; of equally near ones the first."""
-    jobs = (members[start : start + _JOB_ROWS] for start in range(0, len(members), _JOB_ROWS))
-    parts = list(map_ordered(partial(assign, stored, centroids), jobs, workers=workers))
-    return np.concatenate(parts)
-
-
-def assign(stored: Stored, centroids: Steps, members: Indices) -> npt.NDArray[np.int32]:
-    """[n, 2] numbers of the nearest centroids; run by a worker."""
     vectors, out = stored.open(), np.empty((len(members), _BLOCKS), np.int32)
     turned = centroids.T.astype(np.float32)
     for start in range(0, len(members), _ROWS):
         part = slice(start, start + _ROWS)
-        cosines = vectors[members[part]].astype(np.float32) @ turned
-        rows = np.arange(len(cosines))
+        products = vectors[members[part]].astype(np.float32) @ turned
+        rows = np.arange(len(products))
         for place in range(_BLOCKS):
-            out[part, place] = best = cosines.argmax(axis=1)
+            out[part, place] = best = products.argmax(axis=1)
             if len(centroids) > 1:
-                cosines[rows, best] = -np.inf
+                products[rows, best] = -np.inf
     return out
 
 
@@ -183,28 +170,30 @@ class _Pairs:
     crowded: Indices
 
 
-def compare_block(stored: Stored, floor: float, units: Indices) -> _Pairs:
-    """Near pairs of ascending units: of each its nearest NEIGHBOURS; run by a worker."""
+def _compare(stored: Stored, floor: float, units: Indices) -> _Pairs:
+    """Near pairs of ascending units: of each its nearest NEIGHBOURS."""
     points = stored.open()[units].astype(np.float32)
     turned = points.T.copy()
     length = np.sqrt((points.astype(np.float64) ** 2).sum(axis=1))
+    # Products are whole numbers and exact; this bound is below that of any pair, whatever the lengths.
+    least = np.float32(floor * length.min() ** 2 * (1 - 1e-6))
     ones, twos, scores, crowded = [_no_units(0)], [_no_units(0)], [np.zeros(0)], [_no_units(0)]
     for start in range(0, len(units), _ROWS):
-        # Products are exact in single precision, whatever order a machine adds in; the quotient is not.
-        cosines = (points[start : start + _ROWS] @ turned).astype(np.float64)
-        cosines /= length[start : start + _ROWS, None] * length
-        rows = np.arange(len(cosines))
-        cosines[rows, start + rows] = -1
-        if cosines.shape[1] > NEIGHBOURS:
-            many = np.flatnonzero((cosines >= floor).sum(axis=1) > NEIGHBOURS)
-            crowded.append(units[start + many])
-            for row in many.tolist():
-                # Nearest first, of equally near ones the first unit: all of a dense heap keep the same few.
-                cosines[row, np.argsort(-cosines[row], kind="stable")[NEIGHBOURS:]] = -1
-        left, right = np.nonzero(cosines >= floor)
-        ones.append(np.minimum(left + start, right))
-        twos.append(np.maximum(left + start, right))
-        scores.append(np.minimum(cosines[left, right], 1.0))
+        products = points[start : start + _ROWS] @ turned
+        rows = np.arange(len(products))
+        products[rows, start + rows] = -1
+        left, right = np.nonzero(products >= least)
+        cosine = products[left, right].astype(np.float64) / (length[start + left] * length[right])
+        # Nearest first, of equally near ones the first unit: all of a dense heap keep the same few.
+        order = np.lexsort((right, -cosine, left))
+        order = order[cosine[order] >= floor]
+        left, right, cosine = left[order], right[order], cosine[order]
+        counts = np.bincount(left, minlength=len(rows))
+        near = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts) < NEIGHBOURS
+        crowded.append(units[start + np.flatnonzero(counts > NEIGHBOURS)])
+        ones.append(np.minimum(left + start, right)[near])
+        twos.append(np.maximum(left + start, right)[near])
+        scores.append(np.minimum(cosine[near], 1.0))
     one, two = np.concatenate(ones), np.concatenate(twos)
     _, first = np.unique(one * len(units) + two, return_index=True)
     return _Pairs(

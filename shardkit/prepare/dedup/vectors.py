@@ -45,7 +45,6 @@ def find_vectors(
     lists: Lists,
     *,
     column: str | None,
-    workers: int,
     scratch: Path,
     on_progress: Progress,
 ) -> NearVectors:
@@ -61,7 +60,7 @@ def find_vectors(
     examples, example_of, near = result.examples, result.example_of, result.lists
     for done, (kind, vectors) in enumerate(found.items()):
         on_progress(done, len(found), "comparing vectors")
-        searched = semantic.search(vectors, workers=workers)
+        searched = semantic.search(vectors)
         report[kind] = _counted(vectors, searched)
         if kind == EXAMPLE:
             examples = searched.edges

@@ -65,12 +65,13 @@ def test_blocks_find_what_all_against_all_does(tmp_path) -> None:
         assert len(got) >= 0.99 * len(expected)
 
 
-def test_nothing_depends_on_workers(tmp_path) -> None:
+def test_another_seed_changes_blocks_and_not_scores(tmp_path) -> None:
     vectors = stored(planted(np.random.default_rng(2), 900, 100), tmp_path / "v")
-    alone, together = (find(vectors, num_clusters=30, workers=workers) for workers in (1, 2))
-    assert len(alone) > 100
-    for name in ("one", "two", "score"):
-        assert getattr(alone, name).tobytes() == getattr(together, name).tobytes()
+    one, two, again = (pairs_of(find(vectors, num_clusters=30, seed=seed)) for seed in (0, 1, 0))
+    assert one == again
+    both = one.keys() & two.keys()
+    assert len(both) > 100
+    assert {pair: one[pair] for pair in both} == {pair: two[pair] for pair in both}
 
 
 def test_pairs_ascend_and_stand_once(tmp_path) -> None:

@@ -23,11 +23,11 @@ def vector_file(path: Path, column: str, rows: dict[str, list[float]]) -> Path:
     return path
 
 
-def near(scratch: Path, files: list[Path], *datasets: Path, workers: int = 1) -> NearVectors:
+def near(scratch: Path, files: list[Path], *datasets: Path) -> NearVectors:
     inputs = open_inputs(datasets)
     signed = sign(inputs, ("exact",), workers=1, on_progress=silent)
     lists = find_lists(inputs, signed, transforms=frozenset(), near=False)
-    return find_vectors(files, inputs, signed, lists, column=None, workers=workers, scratch=scratch, on_progress=silent)
+    return find_vectors(files, inputs, signed, lists, column=None, scratch=scratch, on_progress=silent)
 
 
 def test_rows_are_found_by_their_example_id(tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_lists_are_near_when_their_images_are_one_by_one(tmp_path: Path) -> None
     assert found.report["asset_id"]["with_vector"] == 3
 
 
-def test_pairs_do_not_depend_on_workers_or_the_order_of_inputs(tmp_path: Path) -> None:
+def test_pairs_do_not_depend_on_the_order_of_inputs(tmp_path: Path) -> None:
     made = [example(f"text {number}") for number in range(40)]
     write(tmp_path / "a", made[:25])
     write(tmp_path / "b", made[25:])
     vectors = {row.example_id: [1.0, number / 40] for number, row in enumerate(made)}
     file = vector_file(tmp_path / "v.parquet", "example_id", vectors)
     one = near(tmp_path, [file], tmp_path / "a", tmp_path / "b")
-    two = near(tmp_path, [file], tmp_path / "b", tmp_path / "a", workers=2)
+    two = near(tmp_path, [file], tmp_path / "b", tmp_path / "a")
     assert one.examples.one.tobytes() == two.examples.one.tobytes()
     assert one.examples.score.tobytes() == two.examples.score.tobytes()
     assert len(one.examples) > 40
