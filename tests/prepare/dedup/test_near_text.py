@@ -13,6 +13,7 @@ import pytest
 from shardkit.engine import silent
 from shardkit.errors import OutputError
 from shardkit.prepare.dedup import near_text, overlap
+from shardkit.prepare.dedup import texts as texts_module
 from shardkit.prepare.dedup.buckets import PairSet
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.near_text import PRESETS, Preset, Search, evidence, search, verify
@@ -66,6 +67,7 @@ def as_set(text: str, width: int) -> set[tuple[str, ...]]:
 def test_scores_are_exact_and_near_pairs_are_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(overlap, "_BLOCK_PAIRS", 7)
     monkeypatch.setattr(near_text, "_JOB_ROWS", 31)
+    monkeypatch.setattr(texts_module, "BATCH_CHARACTERS", 2000)
     chance = random.Random(3)
     bases = [prose(chance, chance.randrange(30, 120)) for _ in range(25)]
     texts = [" ".join(edited(chance, base, edits)) for base in bases for edits in (0, 1, 2, 4, 9)]
