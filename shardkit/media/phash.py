@@ -1,6 +1,8 @@
-"""What a picture looks like, from the one decode: two perceptual hashes and a class, so that dedup need not decode again.
+"""What a picture looks like, from the one decode: two perceptual hashes, a preview and a class, so that dedup need not
+decode again.
 
     RGB -> grey -> 128 x 128 cells -> 32 x 32 lowest frequencies -> phash: 16 x 16 of them, phash_fine: all
+                                   -> preview: 32 x 32 greys without the border
 
 A bit is set where the frequency is above the median of its square, as in the classic pHash; bits go row by row, first bit
 highest. The cosines are whole numbers, so every sum is a whole number that 64-bit floats hold exactly: in whatever order a
@@ -24,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-LOOKS = "dct-phash/1"
+from shardkit.media.preview import preview_of
+
+LOOKS = "dct-phash/2"
 """Name and version of the rules above. Hashes or classes that come out otherwise are a new version."""
 
 CLASSES = ("picture", "page", "blank")
@@ -61,6 +65,8 @@ class Looks:
     """256 bits, 64 hex digits."""
     phash_fine: str
     """1,024 bits, 256 hex digits."""
+    preview: bytes
+    """1,024 greys, see `preview`."""
     picture_class: str
     """One of CLASSES."""
 
@@ -73,6 +79,7 @@ def looks(image: Image.Image) -> Looks:
     return Looks(
         phash=_bits(frequencies[:_COARSE, :_COARSE]),
         phash_fine=_bits(frequencies),
+        preview=preview_of(cells),
         picture_class=_class_of(cells, grey),
     )
 

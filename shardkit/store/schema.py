@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSIONS = {"dataset": 2, "arrow": 1, "tar": 1, "sequences": 1}
+FORMAT_VERSIONS = {"dataset": 3, "arrow": 1, "tar": 1, "sequences": 1}
 """Bytes that a newer writer lays out differently get a new number; it is part of every dataset id."""
 
 _LAYOUT = pa.struct(
@@ -97,6 +97,7 @@ TABLES: dict[str, pa.Schema] = {
             ("pixel_id", pa.string()),
             ("phash", pa.string()),
             ("phash_fine", pa.string()),
+            ("preview", pa.binary()),
             ("class", pa.string()),
             ("has_gps", pa.bool_()),
         ]

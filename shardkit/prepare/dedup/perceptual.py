@@ -1,43 +1,325 @@
-"""Placeholder of the lead so that imports hold; person A replaces the whole file."""
+"""Images that look alike, from what ingest stored of them: no image is opened.
+
+    pages     equal bits of the fine hash (and equal figures in the text) -> at most 120 of its 1,024 bits differ
+    pictures  equal bits of the hash                                      -> the same
+              a code like that of a window of another's preview           -> at most 30 of 256 bits differ in the window
+                                                                             that fits best
+
+Candidates come from bands of sampled bits, so nothing is compared all against all. Pages and pictures never meet, and blank
+images meet nobody: their hashes are of noise. Mirrored and turned pictures are looked for on request, by mirrored and
+turned previews; pages never.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.media.phash import CLASSES
-from shardkit.prepare.dedup.edges import NearEdges
+from shardkit.media.preview import SIDE
+from shardkit.prepare.dedup import crops
+from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
+from shardkit.prepare.dedup.edges import Indices, NearEdges
+from shardkit.prepare.dedup.keys import Keys
 
-VERSION, THRESHOLD, FLOOR, DETAILS = 1, 0.9, 0.5, 0
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+VERSION = 1
+THRESHOLD = 1 - 120 / 1024
+"""The share of bits that agree; 120 of 1,024 may differ, or 30 of 256."""
+FLOOR = 1 - 160 / 1024
+THRESHOLDS = (FLOOR, 0.86, 0.87, THRESHOLD, 0.9, 0.93, 0.97)
+DETAILS = 3
+"""bits compared, bits that differ, place in VARIANTS"""
 TRANSFORMS = ("mirror", "rotate")
+VARIANTS = (
+    "as it is", "turned by 90 degrees", "turned by 180 degrees", "turned by 270 degrees",
+    "mirrored", "mirrored and turned by 90 degrees", "mirrored top to bottom", "mirrored and turned by 270 degrees",
+)  # fmt: skip
+_OF_TRANSFORMS = {
+    frozenset(): (0,),
+    frozenset({"mirror"}): (0, 4, 6),
+    frozenset({"rotate"}): (0, 1, 2, 3),
+    frozenset({"mirror", "rotate"}): tuple(range(8)),
+}
+
+_COARSE_BITS, _FINE_BITS = 256, 1024
+_PAGE_BANDS, _PAGE_BITS = 32, 24
+_PICTURE_BANDS, _PICTURE_BITS = 16, 20
+_CODE_BANDS, _CODE_BITS, _FLIPS = 16, 20, 2
+"""Each code is also looked for with its most doubtful bits the other way: _FLIPS of each band, in all ways."""
+_CODE_DISTANCE = 10
+"""Bits of 64 between a picture's code and that of the nearest window, before the window is fitted."""
+_PER_KEY = 16
+"""Windows of a key that a picture is compared with: linear, however many look alike."""
+_PAIRS_AT_A_TIME = 1 << 18
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
+_HALF = np.uint64(32)
+
+_PICTURE, _PAGE = CLASSES.index("picture"), CLASSES.index("page")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ImageHashes:
-    classes: npt.NDArray[np.int8]
-    salt: npt.NDArray[np.uint64]
+    """What is known of U images, each once."""
 
-    def take(self, places, *, salt):
-        return ImageHashes(classes=self.classes[places], salt=salt)
+    coarse: Keys
+    """[U, 4] 256 bits"""
+    fine: Keys
+    """[U, 16] 1,024 bits"""
+    preview: npt.NDArray[np.uint8]
+    """[U, SIDE, SIDE] greys"""
+    previewed: npt.NDArray[np.bool_]
+    """[U] whether there is one; datasets of older versions have none"""
+    classes: npt.NDArray[np.int8]
+    """[U] place in CLASSES"""
+    salt: Keys
+    """[U] pages are compared only where it is equal; 0 for pictures"""
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def take(self, places: Indices, *, salt: Keys | None = None) -> ImageHashes:
+        return ImageHashes(
+            coarse=self.coarse[places],
+            fine=self.fine[places],
+            preview=self.preview[places],
+            previewed=self.previewed[places],
+            classes=self.classes[places],
+            salt=self.salt[places] if salt is None else salt,
+        )
 
 
 def read_hashes(table: pa.Table) -> ImageHashes:
-    classes = np.array([CLASSES.index(name or "blank") for name in table["class"].to_pylist()], np.int8)
-    return ImageHashes(classes=classes, salt=np.zeros(len(classes), np.uint64))
+    """The hashes of rows of tables/assets, with salt 0. An image without hashes counts as blank, which meets nobody."""
+    size = len(table)
+    known = pc.and_(pc.is_valid(table["phash"]), pc.is_valid(table["phash_fine"]))
+    places = pc.index_in(table["class"], pa.array(CLASSES)).fill_null(CLASSES.index("blank"))
+    classes = pc.if_else(known, places, CLASSES.index("blank")).to_numpy().astype(np.int8)
+    preview, previewed = np.zeros((size, SIDE, SIDE), np.uint8), np.zeros(size, np.bool_)
+    if "preview" in table.column_names:
+        previewed = np.asarray(pc.is_valid(table["preview"]).to_numpy())
+        preview[previewed] = _bytes(table["preview"].drop_null(), SIDE * SIDE).reshape(-1, SIDE, SIDE)
+    return ImageHashes(
+        coarse=_words(table["phash"], _COARSE_BITS // 64),
+        fine=_words(table["phash_fine"], _FINE_BITS // 64),
+        preview=preview,
+        previewed=previewed,
+        classes=classes,
+        salt=np.zeros(size, np.uint64),
+    )
 
 
 def joined(parts: Sequence[ImageHashes]) -> ImageHashes:
-    return ImageHashes(classes=np.concatenate([p.classes for p in parts]), salt=np.concatenate([p.salt for p in parts]))
+    parts = parts or [read_hashes(_NOTHING)]
+    names = ("coarse", "fine", "preview", "previewed", "classes", "salt")
+    return ImageHashes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+_NOTHING = pa.schema([(name, pa.string()) for name in ("phash", "phash_fine", "class")]).empty_table()
+
+
+def _bytes(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:
+    """[n, width] of strings or binaries of one length, none of them null."""
+    whole = pc.cast(column, pa.large_binary()).combine_chunks()
+    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    values = np.frombuffer(whole.buffers()[2] or b"", np.uint8)
+    return values[offsets[0] : offsets[-1]].reshape(-1, width)
+
+
+def _words(column: pa.ChunkedArray, width: int) -> Keys:
+    """[n, width] of hex strings, the first digit highest; zeros where there is none."""
+    digits = _bytes(pc.fill_null(column, "0" * (16 * width)), 16 * width)
+    values = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0"))
+    octets = (values[:, 0::2] << 4) | values[:, 1::2]
+    return np.ascontiguousarray(octets).view(">u8").astype(np.uint64)
 
 
 def find(images: ImageHashes, *, transforms: frozenset[str] = frozenset()) -> NearEdges:
-    return NearEdges.none(DETAILS)
+    """Pairs of images that look alike, down to FLOOR.
+
+    Args:
+        transforms: of TRANSFORMS, what is looked for beside pictures as they are.
+    """
+    # Which members of a large bucket are compared depends on their places: their order is that of the hashes.
+    order = np.lexsort((*images.fine.T, images.salt))
+    sorted_images = images.take(order)
+    pictures, pages = (np.flatnonzero(sorted_images.classes == number) for number in (_PICTURE, _PAGE))
+    parts = [
+        _whole(sorted_images, pages, _banded(sorted_images.fine[pages], _FINE_BITS, _PAGE_BANDS, _PAGE_BITS)),
+        _whole(
+            sorted_images,
+            pictures,
+            _banded(sorted_images.coarse[pictures], _COARSE_BITS, _PICTURE_BANDS, _PICTURE_BITS),
+        ),
+        *_windowed(sorted_images, pictures[sorted_images.previewed[pictures]], _OF_TRANSFORMS[transforms]),
+    ]
+    return _best(parts, order)
 
 
 def evidence(score: float, detail: Sequence[int]) -> str:
-    return ""
+    """What was compared, and how much of it differs."""
+    bits, differ, variant = detail[:DETAILS]
+    what = "of the fine hash" if bits == _FINE_BITS else "inside the best window"
+    turned = f", {VARIANTS[variant]}" if variant else ""
+    return f"{differ} of {bits} bits {what} differ{turned}"
+
+
+_Edges = tuple[Indices, Indices, npt.NDArray[np.float64], npt.NDArray[np.int32]]
+"""one, two, score, detail"""
+
+
+def _banded(words: Keys, bits: int, bands: int, width: int) -> Iterator[Keys]:
+    """For each band [n] keys of `width` bits, the same ones at every call."""
+    for chosen in _samples(bits, bands, width):
+        keys = np.zeros(len(words), np.uint64)
+        for bit in chosen.tolist():
+            keys = (keys << _ONE) | ((words[:, bit // 64] >> np.uint64(63 - bit % 64)) & _ONE)
+        yield keys
+
+
+def _samples(bits: int, bands: int, width: int) -> Indices:
+    """[bands, width] bits of each band; the first bit, which only says how light a picture is, in none.
+
+    A multiplicative generator of our own: a library's may answer otherwise in its next version.
+    """
+    state, chosen = 1, []
+    for _ in range(bands):
+        rest = list(range(1, bits))
+        band = []
+        for _ in range(width):
+            state = state * 48271 % 0x7FFFFFFF
+            band.append(rest.pop(state % len(rest)))
+        chosen.append(band)
+    return np.array(chosen, np.int64)
+
+
+def _whole(images: ImageHashes, own: Indices, bands: Iterator[Keys]) -> _Edges:
+    """Pairs by the fine hash of the whole image."""
+    pairs = PairSet()
+    for keys in bands:
+        mixed = ((keys + _ONE) ^ images.salt[own]) * _ODD
+        one, two, _ = bucket_pairs((mixed ^ (mixed >> _HALF)) | _ONE)
+        near = _differing(images.fine, own[one], own[two]) <= _most(_FINE_BITS)
+        equal_salt = images.salt[own[one]] == images.salt[own[two]]
+        pairs.add(one[near & equal_salt], two[near & equal_salt])
+    one, two = pairs.result()
+    one, two = own[one], own[two]
+    return _edges(one, two, _FINE_BITS, _differing(images.fine, one, two), 0)
+
+
+def _most(bits: int) -> int:
+    return int((1 - FLOOR) * bits)
+
+
+def _edges(one: Indices, two: Indices, bits: int, differ: Indices, variant: int) -> _Edges:
+    detail = np.stack([np.full(len(one), bits), differ, np.full(len(one), variant)], axis=1).astype(np.int32)
+    return one, two, 1 - differ / bits, detail
+
+
+def _differing(words: Keys, one: Indices, two: Indices) -> Indices:
+    """[P] bits that differ between rows of words."""
+    out = np.empty(len(one), np.int64)
+    for start in range(0, len(one), _PAIRS_AT_A_TIME):
+        part = slice(start, start + _PAIRS_AT_A_TIME)
+        out[part] = _count(words[one[part]] ^ words[two[part]]).sum(1)
+    return out
+
+
+_ONES = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
+
+
+def _count(words: Keys) -> Indices:
+    """Set bits of each word."""
+    parts = np.ascontiguousarray(words).view(np.uint16).reshape(*words.shape, 4)
+    return _ONES[parts].sum(-1, dtype=np.int64)
+
+
+def _windowed(images: ImageHashes, own: Indices, variants: Sequence[int]) -> Iterator[_Edges]:
+    """Pairs where one picture, or a variant of it, is what a window of the other shows."""
+    previews = images.preview[own]
+    codes = crops.codes_of(previews)
+    for variant in variants:
+        turned = _variant(previews, variant)
+        wanted, doubtful = crops.margins_of(turned)
+        pairs = PairSet()
+        for chosen in _samples(64, _CODE_BANDS, _CODE_BITS):
+            for query, other in _meetings(codes, wanted, doubtful, chosen):
+                near = _nearest(codes, wanted, query, other)[1] <= _CODE_DISTANCE
+                pairs.add(np.minimum(query, other)[near], np.maximum(query, other)[near])
+        one, two = pairs.result()
+        for query, other in ((one, two), (two, one)):
+            if variant and query is two:
+                break
+            window, distance = _nearest(codes, wanted, query, other)
+            near = np.flatnonzero(distance <= _CODE_DISTANCE)
+            query, other = query[near], other[near]
+            differ = crops.fit(turned[query], previews[other], window[near])
+            keep = np.flatnonzero(differ <= _most(crops.FINE_BITS))
+            low, high = np.minimum(query, other)[keep], np.maximum(query, other)[keep]
+            yield _edges(own[low], own[high], crops.FINE_BITS, differ[keep], variant)
+
+
+def _variant(previews: npt.NDArray[np.uint8], variant: int) -> npt.NDArray[np.uint8]:
+    mirrored = previews[:, :, ::-1] if variant >= 4 else previews
+    return np.ascontiguousarray(np.rot90(mirrored, variant % 4, axes=(1, 2)))
+
+
+def _nearest(codes: Keys, wanted: Keys, query: Indices, other: Indices) -> tuple[Indices, Indices]:
+    """[P] the window of the other whose code is nearest to that of the query, and the bits between them."""
+    window, distance = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
+    for start in range(0, len(query), _PAIRS_AT_A_TIME >> 4):
+        part = slice(start, start + (_PAIRS_AT_A_TIME >> 4))
+        counts = _count(codes[other[part]] ^ wanted[query[part], None])
+        window[part] = counts.argmin(1)
+        distance[part] = counts.min(1)
+    return window, distance
+
+
+def _meetings(
+    codes: Keys, wanted: Keys, doubtful: npt.NDArray[np.int8], chosen: Indices
+) -> Iterator[tuple[Indices, Indices]]:
+    """Pictures and others of which a window has the same bits `chosen`, or the same but for doubtful ones."""
+    shifts = np.uint64(63) - chosen.astype(np.uint64)
+    places = np.arange(len(chosen), dtype=np.uint64)[::-1]
+    keys = np.zeros(codes.shape, np.uint64)
+    own = np.zeros(len(wanted), np.uint64)
+    for shift, place in zip(shifts, places, strict=True):
+        keys |= ((codes >> shift) & _ONE) << place
+        own |= ((wanted >> shift) & _ONE) << place
+    entries = np.unique((keys << _HALF) | np.arange(len(codes), dtype=np.uint64)[:, None])
+    value_of = np.zeros(64, np.uint64)
+    value_of[chosen] = _ONE << places
+    values = value_of[doubtful]
+    first = np.argsort(values == 0, axis=1, kind="stable")[:, :_FLIPS]
+    flips = np.take_along_axis(values, first, axis=1)
+    for number in range(1 << _FLIPS):
+        key = own.copy()
+        for flip in range(_FLIPS):
+            if number >> flip & 1:
+                key ^= flips[:, flip]
+        query = np.arange(len(own))
+        at = np.searchsorted(entries, key << _HALF)
+        for _ in range(_PER_KEY):
+            hit = at < len(entries)
+            hit[hit] = entries[at[hit]] >> _HALF == key[query[hit]]
+            query, at = query[hit], at[hit]
+            other = (entries[at] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            apart = other != query
+            yield query[apart], other[apart]
+            at = at + 1
+
+
+def _best(parts: Sequence[_Edges], order: Indices) -> NearEdges:
+    """All edges under the callers' numbers; of several between two images the nearest stays."""
+    first, second, score, detail = (np.concatenate(column) for column in zip(*parts, strict=True))
+    one, two = np.minimum(order[first], order[second]), np.maximum(order[first], order[second])
+    ranked = np.lexsort((detail[:, 2], detail[:, 0], -score, two, one))
+    new = np.ones(len(ranked), np.bool_)
+    new[1:] = (np.diff(one[ranked]) != 0) | (np.diff(two[ranked]) != 0)
+    kept = ranked[new]
+    return NearEdges(one=one[kept], two=two[kept], score=score[kept], detail=detail[kept])
