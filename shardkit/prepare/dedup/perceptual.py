@@ -53,6 +53,8 @@ _CODE_BANDS, _CODE_BITS, _FLIPS = 16, 20, 2
 """Each code is also looked for with its most doubtful bits the other way: _FLIPS of each band, in all ways."""
 _CODE_DISTANCE = 10
 """Bits of 64 between a picture's code and that of the nearest window, before the window is fitted."""
+_TURNED = 2
+"""A bit of a mirrored or turned picture counts double: the same thing lies on many tables, one way round or another."""
 _PER_KEY = 16
 """Windows of a key that a picture is compared with: linear, however many look alike."""
 _PAIRS_AT_A_TIME = 1 << 18
@@ -145,23 +147,23 @@ def find(images: ImageHashes, *, transforms: frozenset[str] = frozenset()) -> Ne
     Args:
         transforms: of TRANSFORMS, what is looked for beside pictures as they are.
     """
-    # Which members of a large bucket are compared depends on their places: their order is that of the hashes.
-    order = np.lexsort((*images.fine.T, images.salt))
-    sorted_images = images.take(order)
-    pictures, pages = (np.flatnonzero(sorted_images.classes == number) for number in (_PICTURE, _PAGE))
+    # Which members of a large bucket are compared depends on their places: their order is that of the hashes, and
+    # pictures come before pages, of which there may be many of one form.
+    order = np.lexsort((*images.fine.T, images.salt, images.classes))
+    placed = images.take(order)
+    pages = np.flatnonzero(placed.classes == _PAGE)
+    seen = np.flatnonzero((placed.classes == _PAGE) | (placed.classes == _PICTURE))
+    by_fine = _banded(placed.fine[pages], _FINE_BITS, _PAGE_BANDS, _PAGE_BITS)
+    by_coarse = _banded(placed.coarse[seen], _COARSE_BITS, _PICTURE_BANDS, _PICTURE_BITS)
     parts = [
-        _whole(sorted_images, pages, _banded(sorted_images.fine[pages], _FINE_BITS, _PAGE_BANDS, _PAGE_BITS)),
-        _whole(
-            sorted_images,
-            pictures,
-            _banded(sorted_images.coarse[pictures], _COARSE_BITS, _PICTURE_BANDS, _PICTURE_BITS),
-        ),
-        *_windowed(sorted_images, pictures[sorted_images.previewed[pictures]], _OF_TRANSFORMS[transforms]),
+        _whole(placed, pages, (_salted(keys, placed.salt[pages]) for keys in by_fine)),
+        _whole(placed, seen, (_salted(keys, np.uint64(0)) for keys in by_coarse)),
+        *_windowed(placed, seen[placed.previewed[seen]], _OF_TRANSFORMS[transforms]),
     ]
     return _best(parts, order)
 
 
-def evidence(score: float, detail: Sequence[int]) -> str:
+def evidence(score: float, detail: Sequence[int]) -> str:  # noqa: ARG001 - one call for all near matchers
     """What was compared, and how much of it differs."""
     bits, differ, variant = detail[:DETAILS]
     what = "of the fine hash" if bits == _FINE_BITS else "inside the best window"
@@ -198,18 +200,35 @@ def _samples(bits: int, bands: int, width: int) -> Indices:
     return np.array(chosen, np.int64)
 
 
+def _salted(keys: Keys, salt: Keys | np.uint64) -> Keys:
+    mixed = ((keys + _ONE) ^ salt) * _ODD
+    salted: Keys = (mixed ^ (mixed >> _HALF)) | _ONE
+    return salted
+
+
 def _whole(images: ImageHashes, own: Indices, bands: Iterator[Keys]) -> _Edges:
     """Pairs by the fine hash of the whole image."""
     pairs = PairSet()
     for keys in bands:
-        mixed = ((keys + _ONE) ^ images.salt[own]) * _ODD
-        one, two, _ = bucket_pairs((mixed ^ (mixed >> _HALF)) | _ONE)
+        one, two, _ = bucket_pairs(keys)
         near = _differing(images.fine, own[one], own[two]) <= _most(_FINE_BITS)
-        equal_salt = images.salt[own[one]] == images.salt[own[two]]
-        pairs.add(one[near & equal_salt], two[near & equal_salt])
+        one, two = one[near], two[near]
+        meet = _may_meet(images, own[one], own[two], silent=True)
+        pairs.add(one[meet], two[meet])
     one, two = pairs.result()
     one, two = own[one], own[two]
     return _edges(one, two, _FINE_BITS, _differing(images.fine, one, two), 0)
+
+
+def _may_meet(images: ImageHashes, one: Indices, two: Indices, *, silent: bool) -> npt.NDArray[np.bool_]:
+    """[P] whether one of them is a picture, or both are pages of texts with the same figures.
+
+    Args:
+        silent: whether two pages without text may meet.
+    """
+    picture = (images.classes[one] == _PICTURE) | (images.classes[two] == _PICTURE)
+    same = images.salt[one] == images.salt[two]
+    return picture | (same if silent else same & (images.salt[one] != 0))
 
 
 def _most(bits: int) -> int:
@@ -249,6 +268,8 @@ def _windowed(images: ImageHashes, own: Indices, variants: Sequence[int]) -> Ite
         pairs = PairSet()
         for chosen in _samples(64, _CODE_BANDS, _CODE_BITS):
             for query, other in _meetings(codes, wanted, doubtful, chosen):
+                meet = _may_meet(images, own[query], own[other], silent=False)
+                query, other = query[meet], other[meet]
                 near = _nearest(codes, wanted, query, other)[1] <= _CODE_DISTANCE
                 pairs.add(np.minimum(query, other)[near], np.maximum(query, other)[near])
         one, two = pairs.result()
@@ -258,7 +279,7 @@ def _windowed(images: ImageHashes, own: Indices, variants: Sequence[int]) -> Ite
             window, distance = _nearest(codes, wanted, query, other)
             near = np.flatnonzero(distance <= _CODE_DISTANCE)
             query, other = query[near], other[near]
-            differ = crops.fit(turned[query], previews[other], window[near])
+            differ = crops.fit(turned[query], previews[other], window[near]) * (_TURNED if variant else 1)
             keep = np.flatnonzero(differ <= _most(crops.FINE_BITS))
             low, high = np.minimum(query, other)[keep], np.maximum(query, other)[keep]
             yield _edges(own[low], own[high], crops.FINE_BITS, differ[keep], variant)
