@@ -34,7 +34,7 @@ def preview_of(cells: _Cells) -> bytes:
 
 
 def _border(cells: _Cells) -> int:
-    """How many rows at the top are of the grey of the first one."""
+    """How many rows at the top are of the grey of the first one, with the one behind them, which holds some of both."""
     first = cells[0]
     low, high = int(first.min()), int(first.max())
     if high - low > _FLAT:
@@ -43,4 +43,5 @@ def _border(cells: _Cells) -> int:
     rows = cells[:most]
     lowest, highest = np.minimum(rows.min(1), low), np.maximum(rows.max(1), high)
     other = highest - lowest > _FLAT
-    return int(other.argmax()) if other.any() else 0
+    rows_of_it = int(other.argmax()) if other.any() else 0
+    return rows_of_it + 1 if rows_of_it else 0

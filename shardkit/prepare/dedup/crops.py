@@ -32,6 +32,8 @@ COARSE = 8
 FINE_BITS = FINE * FINE
 _SCALE = 2**16
 """Greys below 2**8 times twice 2**16, in integrals that sum to at most 1: sums below 2**40."""
+_LEVEL = 2.0**20
+"""Sums are rounded down to multiples of it before they are multiplied: products of 2**40, of which 255 stay exact."""
 _ROUNDS = (2, 2, 1)
 """Steps that a window is moved, widened or narrowed by while it fits better."""
 _AT_A_TIME = 64
@@ -106,23 +108,29 @@ def margins_of(previews: Previews) -> tuple[Codes, npt.NDArray[np.int8]]:
     return codes, order
 
 
-def fit(queries: Previews, others: Previews, windows: Numbers) -> Numbers:
-    """[n] of FINE_BITS, how many differ between each query and the window of the other that fits it best.
+def fit(queries: Previews, others: Previews, windows: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
+    """How far each query is what the other shows in the window that fits it best.
 
     Args:
         windows: [n] which of WINDOWS is looked around.
+
+    Returns:
+        differ: [n] of FINE_BITS, how many differ.
+        correlation: [n] of their greys, -1 to 1.
     """
-    out = np.empty(len(queries), np.int64)
+    differ, correlation = np.empty(len(queries), np.int64), np.empty(len(queries))
     for start in range(0, len(queries), _AT_A_TIME):
         part = slice(start, start + _AT_A_TIME)
-        out[part] = _fit(queries[part], others[part].astype(np.float64), _START[windows[part]])
-    return out
+        found = _fit(queries[part], others[part].astype(np.float64), _START[windows[part]])
+        differ[part], correlation[part] = found
+    return differ, correlation
 
 
-def _fit(queries: Previews, others: _Sums, window: Numbers) -> Numbers:
-    whole = _FINE_OF[0]
-    wanted = _above((whole @ queries.astype(np.float64) @ whole.T).reshape(len(queries), 1, FINE_BITS))
-    best = np.full(len(queries), FINE_BITS)
+def _fit(queries: Previews, others: _Sums, window: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
+    whole, each = _FINE_OF[0], np.arange(len(queries))
+    wanted = (whole @ queries.astype(np.float64) @ whole.T).reshape(len(queries), FINE_BITS)
+    bits = _above(wanted)[:, None]
+    best, there = np.full(len(queries), FINE_BITS), np.zeros_like(wanted)
     for step in _ROUNDS:
         rows, columns = _around(window[:, :2], step), _around(window[:, 2:], step)
         down = _FINE_OF[_NUMBER[rows[..., 0], rows[..., 1]]].reshape(len(queries), -1, SIDE)
@@ -130,14 +138,22 @@ def _fit(queries: Previews, others: _Sums, window: Numbers) -> Numbers:
         sums = down @ others @ across.transpose(0, 2, 1)
         tried = rows.shape[1]
         sums = sums.reshape(-1, tried, FINE, tried, FINE).transpose(0, 1, 3, 2, 4).reshape(-1, tried**2, FINE_BITS)
-        distances = np.count_nonzero(_above(sums) != wanted, axis=2)
+        distances = np.count_nonzero(_above(sums) != bits, axis=2)
         least = distances.argmin(1)
-        each = np.arange(len(queries))
         better = distances[each, least] < best
         best = np.where(better, distances[each, least], best)
+        there = np.where(better[:, None], sums[each, least], there)
         found = np.concatenate([rows[each, least // tried], columns[each, least % tried]], axis=1)
         window = np.where(better[:, None], found, window)
-    return best
+    return best, _correlation(wanted[:, 1:], there[:, 1:])
+
+
+def _correlation(one: _Sums, two: _Sums) -> npt.NDArray[np.float64]:
+    """[n] cosine of the rows; without their first frequency, which is the mean, that is the correlation of the greys."""
+    one, two = np.floor(one / _LEVEL), np.floor(two / _LEVEL)
+    product, squares = (one * two).sum(1), (one * one).sum(1) * (two * two).sum(1)
+    cosine: npt.NDArray[np.float64] = product / np.sqrt(np.maximum(squares, 1))
+    return cosine
 
 
 def _around(spans: Numbers, step: int) -> Numbers:

@@ -53,6 +53,8 @@ _CODE_BANDS, _CODE_BITS, _FLIPS = 16, 20, 2
 """Each code is also looked for with its most doubtful bits the other way: _FLIPS of each band, in all ways."""
 _CODE_DISTANCE = 10
 """Bits of 64 between a picture's code and that of the nearest window, before the window is fitted."""
+_CORRELATION = 0.95
+"""Of the greys in the window: crops have .98 and more, other photographs of one thing have less."""
 _TURNED = 2
 """A bit of a mirrored or turned picture counts double: the same thing lies on many tables, one way round or another."""
 _PER_KEY = 16
@@ -279,8 +281,9 @@ def _windowed(images: ImageHashes, own: Indices, variants: Sequence[int]) -> Ite
             window, distance = _nearest(codes, wanted, query, other)
             near = np.flatnonzero(distance <= _CODE_DISTANCE)
             query, other = query[near], other[near]
-            differ = crops.fit(turned[query], previews[other], window[near]) * (_TURNED if variant else 1)
-            keep = np.flatnonzero(differ <= _most(crops.FINE_BITS))
+            differ, correlation = crops.fit(turned[query], previews[other], window[near])
+            differ = differ * (_TURNED if variant else 1)
+            keep = np.flatnonzero((differ <= _most(crops.FINE_BITS)) & (correlation >= _CORRELATION))
             low, high = np.minimum(query, other)[keep], np.maximum(query, other)[keep]
             yield _edges(own[low], own[high], crops.FINE_BITS, differ[keep], variant)
 
