@@ -151,6 +151,12 @@ def _table(result: DedupResult) -> str:
         lines.append(
             f"same images, other text: {sharing['examples']} examples; they stay, and a split keeps them together"
         )
+    conflicts = report["conflicting_annotations"]
+    if conflicts["pairs"]:
+        lines.append(f"equal images from which different texts were read: {conflicts['pairs']} pairs; they stay")
+        lines += [
+            f"  {' / '.join(pair['ids'])}  {' / '.join(pair['texts'])}" for pair in conflicts["top"][:_TEXTS_SHOWN]
+        ]
     if texts["texts"]:
         lines.append(f"texts beside several images: {texts['texts']}, in {texts['examples']} examples; they stay")
         lines += [f"  {row['examples']:>8}  {row['text']}" for row in texts["top"][:_TEXTS_SHOWN]]

@@ -115,7 +115,9 @@ class DedupConfig:
 def _known(what: str, given: Iterable[str], there: Iterable[str], option: str) -> None:
     for name in given:
         if name not in there:
-            raise ConfigError(f"there is no {what} {name!r}; there are {', '.join(there)}", hint=f"choose with {option}")
+            raise ConfigError(
+                f"there is no {what} {name!r}; there are {', '.join(there)}", hint=f"choose with {option}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +129,7 @@ class DedupResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text: as in the manifest."""
+    """by_source, frequent_texts, same_images_other_text, conflicting_annotations: as in the manifest."""
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 

@@ -74,7 +74,6 @@ class RowEdges:
             removes_two=self.removes_two[places],
         )
 
-
     @classmethod
     def none(cls) -> RowEdges:
         rows, flags = np.empty(0, np.int64), np.empty(0, np.bool_)

@@ -19,6 +19,9 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.store.dataset import Dataset, ShardReader
 
+SLICE_ROWS = 8192
+"""Small rows fill a shard with hundreds of thousands; one shard must still keep every worker busy."""
+
 Positions = npt.NDArray[np.int64]
 """Numbers of rows."""
 
@@ -70,10 +73,15 @@ def slices(
     rows: npt.NDArray[np.int32],
     positions: Positions,
 ) -> Iterator[Slice]:
-    """Cut rows into one slice a shard, by shard; a slice keeps the order of its rows."""
+    """Cut rows into slices of one shard each and at most SLICE_ROWS rows, by shard, in the order of the rows."""
     order = np.argsort(shards, kind="stable")
     starts = np.flatnonzero(np.diff(shards[order], prepend=-1))
-    for begin, end in pairwise([*starts.tolist(), len(order)]):
+    borders = [*starts.tolist(), len(order)]
+    for begin, end in (
+        (start, min(start + SLICE_ROWS, last))
+        for first, last in pairwise(borders)
+        for start in range(first, last, SLICE_ROWS)
+    ):
         own = order[begin:end]
         yield Slice(
             dataset=dataset.path,

@@ -11,14 +11,21 @@ from shardkit.prepare.dedup import near_text, perceptual, semantic
 class NearMatcher(Protocol):
     """What the module of a near level has; its `find` compares units of its own kind and answers NearEdges."""
 
-    VERSION: int
-    """Part of the recipe: a change of what is near gets a new number."""
-    THRESHOLD: float
-    """The score from which two are duplicates where nothing else is asked for."""
-    THRESHOLDS: tuple[float, ...]
-    """Seven, for the table of what each would keep."""
-    FLOOR: float
-    """No pair below it is looked for."""
+    @property
+    def VERSION(self) -> int:  # noqa: N802 - a constant of the module
+        """Part of the recipe: a change of what is near gets a new number."""
+
+    @property
+    def THRESHOLD(self) -> float:  # noqa: N802
+        """The score from which two are duplicates where nothing else is asked for."""
+
+    @property
+    def THRESHOLDS(self) -> tuple[float, ...]:  # noqa: N802
+        """Seven, for the table of what each would keep."""
+
+    @property
+    def FLOOR(self) -> float:  # noqa: N802
+        """No pair below it is looked for."""
 
     def evidence(self, score: float, detail: Sequence[int]) -> str:
         """A short phrase with the measure and its value."""

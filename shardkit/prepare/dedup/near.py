@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from shardkit.engine import Progress
 from shardkit.prepare.dedup import near_text
+from shardkit.prepare.dedup.complete import complete
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.edges import Indices, NearEdges, RowEdges, joined
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
@@ -26,6 +28,7 @@ from shardkit.prepare.dedup.tuples import (
     same_text,
     tied_pictures,
 )
+from shardkit.prepare.dedup.vectors import NearVectors, find_vectors
 
 CHARACTER_ERRORS = 0.03
 """Share of the longer text's characters: two readings of one page differ by less, two pages by more."""
@@ -43,7 +46,42 @@ def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path
         texts = near_text.find(
             inputs, positions, preset=preset, workers=config.workers, scratch=scratch, on_progress=on_progress
         )
-    return Near(lists=lists, texts=texts, text_of=text_of, vectors=NearEdges.none(), image_vectors=NearEdges.none())
+    vectors = NearVectors.none(inputs.num_rows)
+    if "semantic" in levels:
+        vectors = find_vectors(
+            config.embeddings,
+            inputs,
+            signed,
+            lists,
+            column=config.embedding_column,
+            scratch=scratch,
+            on_progress=on_progress,
+        )
+    return Near(lists=lists, texts=texts, text_of=text_of, vectors=vectors)
+
+
+def with_keepers(  # noqa: PLR0917 - what find_near is told, and what it found
+    config: DedupConfig, inputs: Inputs, signed: Signed, alive: Alive, near: Near, scratch: Path, on_progress: Progress
+) -> Near:
+    """Compare texts of large buckets also with those that will be kept, now that the better row is known."""
+    if not len(near.texts):
+        return near
+    positions, _ = _distinct_texts(signed)
+    rank = np.arange(len(positions)) + len(alive.rows)
+    there = np.flatnonzero(alive.texts >= 0)
+    # Rows that never go are asked first: those with images.
+    order = np.concatenate([there[alive.lists[there] >= 0], there[alive.lists[there] < 0]])
+    np.minimum.at(rank, alive.texts[order], np.arange(len(order)))
+    verify = partial(
+        near_text.verify,
+        inputs,
+        positions,
+        preset=config.preset_of_text,
+        workers=config.workers,
+        scratch=scratch,
+        on_progress=on_progress,
+    )
+    return replace(near, texts=complete(near.texts, rank, threshold=config.threshold("text"), verify=verify))
 
 
 def _distinct_texts(signed: Signed) -> tuple[Indices, Indices]:
@@ -64,9 +102,10 @@ def concerned(near: Near) -> npt.NDArray[np.bool_]:
     text[near.texts.one] = text[near.texts.two] = True
     alike = np.zeros(len(lists) + 1, np.bool_)
     alike[edges.one] = alike[edges.two] = True
-    alike[near.image_vectors.one] = alike[near.image_vectors.two] = True
-    found = text[near.text_of] | alike[lists.of_row]
-    found[near.vectors.one] = found[near.vectors.two] = True
+    alike[near.vectors.lists.one] = alike[near.vectors.lists.two] = True
+    vectors = np.zeros(int(near.vectors.example_of.max(initial=-1)) + 2, np.bool_)
+    vectors[near.vectors.examples.one] = vectors[near.vectors.examples.two] = True
+    found: npt.NDArray[np.bool_] = text[near.text_of] | alike[lists.of_row] | vectors[near.vectors.example_of]
     return found
 
 
@@ -96,7 +135,7 @@ def find_pairs(config: DedupConfig, inputs: Inputs, alive: Alive, near: Near) ->
     if "text" in config.levels:
         parts.append(near_text_rows(alive, near))
     if "semantic" in config.levels:
-        parts += [near_vectors(alive, near), same_text(alive, near.image_vectors, lists.page, level=SEMANTIC)]
+        parts += [near_vectors(alive, near), same_text(alive, near.vectors.lists, lists.page, level=SEMANTIC)]
     return Found(edges=joined(parts), tied=joined([tied]), review=review)
 
 

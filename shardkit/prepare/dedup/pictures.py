@@ -7,7 +7,6 @@ A page may look like another and say something else, so pages whose texts hold o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +14,9 @@ import numpy.typing as npt
 
 from shardkit.errors import IntegrityError
 from shardkit.media.phash import CLASSES
+from shardkit.prepare.components import components
 from shardkit.prepare.dedup import perceptual
 from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
-from shardkit.prepare.components import components
 from shardkit.prepare.dedup.edges import Indices, NearEdges
 from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.dedup.keys import Keys, asset_keys, dense
@@ -94,7 +93,7 @@ def near_lists(edges: NearEdges, num_units: int, unit_of: Indices, begin: Indice
     alone = np.flatnonzero(length == 1)
     single[unit_of[begin[alone]]] = alone
     both = np.flatnonzero((single[edges.one] >= 0) & (single[edges.two] >= 0))
-    scores, details = _weakest(edges, one, two, unit_of, begin, length)
+    scores, details = _weakest(edges, (one, two), unit_of, begin, length)
     found = scores > 0
     first = np.concatenate([single[edges.one[both]], one[found]])
     second = np.concatenate([single[edges.two[both]], two[found]])
@@ -109,9 +108,10 @@ def near_lists(edges: NearEdges, num_units: int, unit_of: Indices, begin: Indice
 
 
 def _weakest(
-    edges: NearEdges, one: Indices, two: Indices, unit_of: Indices, begin: Indices, length: Indices
+    edges: NearEdges, pairs: tuple[Indices, Indices], unit_of: Indices, begin: Indices, length: Indices
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
     """[P] the lowest score of the images of two lists, side by side; 0 where two of them are not near."""
+    one, two = pairs
     counts = length[one]
     pair = np.repeat(np.arange(len(one)), counts)
     left, right = unit_of[_ranges(begin[one], counts)], unit_of[_ranges(begin[two], counts)]
@@ -163,6 +163,5 @@ def _chained(values: Keys, begin: Indices, length: Indices) -> Keys:
 def _ranges(begin: Indices, length: Indices) -> Indices:
     """begin[k] .. begin[k] + length[k] for each k, one after another."""
     ends = np.cumsum(length)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - length), length)
-
-
+    places: Indices = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - length), length)
+    return places

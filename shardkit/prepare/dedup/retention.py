@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shardkit.prepare.dedup.clusters import Choice
 from shardkit.prepare.dedup.levels import LEVELS
+from shardkit.prepare.dedup.signatures import Signed
 from shardkit.store.schema import TABLES
 
 Kept = npt.NDArray[np.bool_]
@@ -48,6 +49,17 @@ def length_bins(lengths: npt.NDArray[np.integer]) -> Dimension:
     last = int(codes.max(initial=0))
     values = ("0", "1", *(f"{1 << (bits - 1)}-{(1 << bits) - 1}" for bits in range(2, last + 1)))
     return Dimension(name="length", codes=codes, values=values)
+
+
+def dimensions(signed: Signed, num_rows: int) -> tuple[Dimension, ...]:
+    """What the first `num_rows` rows are told apart by: nothing, source, language, length."""
+    here = slice(0, num_rows)
+    return (
+        everything(num_rows),
+        Dimension(name="source", codes=signed.sources[here], values=signed.names),
+        Dimension(name="language", codes=signed.languages[here], values=signed.language_names),
+        length_bins(signed.lengths[here]),
+    )
 
 
 def retention(

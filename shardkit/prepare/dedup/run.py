@@ -26,8 +26,9 @@ from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.keys import dense
 from shardkit.prepare.dedup.levels import LEVELS, reason
 from shardkit.prepare.dedup.matchers import NEAR
-from shardkit.prepare.dedup.near import concerned, find_near, find_pairs
-from shardkit.prepare.dedup.report import by_source, frequent_texts, guard
+from shardkit.prepare.dedup.near import concerned, find_near, find_pairs, with_keepers
+from shardkit.prepare.dedup.report import by_source, conflicts, frequent_texts, guard
+from shardkit.prepare.dedup.retention import decisions, dimensions, retention
 from shardkit.prepare.dedup.signatures import sign
 from shardkit.prepare.dedup.tuples import alive_rows
 from shardkit.prepare.dedup.view import View
@@ -35,6 +36,7 @@ from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.text import language
 
 
 def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
@@ -75,13 +77,14 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
                 "edges": view.edges(),
                 "clusters": view.clusters(),
                 "near": view.near(),
+                "retention": [view.retention],
             },
             provenance=view.selection.provenance(),
             exclusions=view.exclusions(),
             locations=view.selection.locations,
             totals=view.selection.totals(),
             report=report,
-            format_versions={"matchers": config.recipe()["levels"]},
+            format_versions={"matchers": config.recipe()["levels"], "language": language.model()},
         )
         return _result(config, output.commit(sealed), unchanged=False)
 
@@ -90,7 +93,9 @@ def _decide(
     config: DedupConfig, inputs: Inputs, scratch: Path, on_progress: Progress
 ) -> tuple[View, Tally, dict[str, Any]]:
     levels = config.ordered_levels
-    signed = sign(inputs, tuple(level for level in levels if level in MATCHERS), workers=config.workers, on_progress=on_progress)
+    signed = sign(
+        inputs, tuple(level for level in levels if level in MATCHERS), workers=config.workers, on_progress=on_progress
+    )
     for flags in signed.removable.values():
         flags[inputs.num_new :] = False
     near = find_near(config, inputs, signed, scratch, on_progress)
@@ -108,6 +113,7 @@ def _decide(
     same = replace(same, level=np.array([*(LEVELS.index(level) for level in equal), -1], np.int8)[same.level])
     order = np.argsort(candidates.rank)
     alive = alive_rows(at[order[same.level[order] < 0]], signed, near)
+    near = with_keepers(config, inputs, signed, alive, near, scratch, on_progress)
     found = find_pairs(config, inputs, alive, near)
     thresholds = np.array([config.threshold(level) if level in NEAR else 0.0 for level in LEVELS])
     choice = Choice(same=same, edges=found.edges, places=at, rank=candidates.rank, num_new=inputs.num_new)
@@ -116,7 +122,8 @@ def _decide(
     kept[at[decision.removed]] = False
     kept[inputs.num_new :] = False
     # Pairs are looked for among rows that stay: a removed row is tied to its keeper already.
-    pictures = np.where(decision.level < 0, dense(candidates.pictures), -1)
+    images = dense(candidates.pictures)
+    pictures = np.where(decision.level < 0, images, -1)
     view = View(
         inputs=inputs,
         signed=signed,
@@ -126,6 +133,11 @@ def _decide(
         thresholds=thresholds,
         kept=kept,
         pairs=stars(pictures, candidates.rank),
+        retention=retention(
+            {level: NEAR[level].THRESHOLDS for level in levels if level in NEAR},
+            dimensions(signed, inputs.num_new),
+            decisions(choice, thresholds, inputs.num_new),
+        ),
         workers=config.workers,
     )
     level_of = np.full(inputs.num_rows, -1, np.int8)
@@ -141,6 +153,10 @@ def _decide(
         "by_source": by_source(signed, kept[here], levels, level_of[here]),
         "frequent_texts": frequent_texts(inputs, signed, kept),
         "same_images_other_text": _sharing(view),
+        "conflicting_annotations": conflicts(
+            inputs, candidates, stars(np.where(same.level < 0, images, -1), candidates.rank)
+        ),
+        "vectors": near.vectors.report,
     }
     return view, tally, report
 

@@ -25,6 +25,7 @@ from shardkit.prepare.dedup.keys import group_starts
 from shardkit.prepare.dedup.levels import PERCEPTUAL, SEMANTIC, TEXT
 from shardkit.prepare.dedup.pictures import Lists
 from shardkit.prepare.dedup.signatures import NAMED, Signed
+from shardkit.prepare.dedup.vectors import NearVectors
 
 FULL = 16
 """Of many rows with one list and one text, the best are compared with those of another; the rest are equal to them."""
@@ -38,10 +39,7 @@ class Near:
     texts: NearEdges
     text_of: Indices
     """[N] the row's text as the matcher numbers it; -1 for none that it knows."""
-    vectors: NearEdges
-    """Pairs of rows whose vectors are near: their units are rows."""
-    image_vectors: NearEdges
-    """Pairs of lists of images whose vectors are near."""
+    vectors: NearVectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -141,7 +139,11 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
     # Without images beside without images.
     one, two, edge = _crossed(edges.one, edges.two, bare)
     free = (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
-    parts = [row_edges(alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=free, removes_two=free)]
+    parts = [
+        row_edges(
+            alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=free, removes_two=free
+        )
+    ]
     # Without images beside the best with images.
     for here, there in ((edges.one, edges.two), (edges.two, edges.one)):
         edge, row = _rows_of(here, bare)
@@ -151,7 +153,13 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
         free = (alive.roles[row] == alive.roles[other]) & (alive.roles[row] != NAMED)
         parts.append(
             row_edges(
-                alive.rows[row], alive.rows[other], level=TEXT, edges=edges, of=edge, removes_one=free, removes_two=False
+                alive.rows[row],
+                alive.rows[other],
+                level=TEXT,
+                edges=edges,
+                of=edge,
+                removes_one=free,
+                removes_two=False,
             )
         )
     # With images beside with images: the lists must be near as well.
@@ -159,17 +167,18 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
     close = _lists_near(alive.lists[one], alive.lists[two], near.lists)
     close &= (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
     parts.append(
-        row_edges(alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=close, removes_two=close)
+        row_edges(
+            alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=close, removes_two=close
+        )
     )
     return joined(parts)
 
 
 def near_vectors(alive: Alive, near: Near) -> RowEdges:
     """Rows whose own vectors are near."""
-    edges = near.vectors
-    there = np.isin(edges.one, alive.rows) & np.isin(edges.two, alive.rows)
-    chosen = np.flatnonzero(there)
-    return row_edges(edges.one[chosen], edges.two[chosen], level=SEMANTIC, edges=edges, of=chosen)
+    edges = near.vectors.examples
+    one, two, edge = _crossed(edges.one, edges.two, near.vectors.example_of[alive.rows])
+    return row_edges(alive.rows[one], alive.rows[two], level=SEMANTIC, edges=edges, of=edge)
 
 
 def _lists_near(one: Indices, two: Indices, lists: Lists) -> npt.NDArray[np.bool_]:
@@ -223,4 +232,5 @@ def _crossed(one: Indices, two: Indices, values: Indices) -> tuple[Indices, Indi
 def _within(begin: Indices, length: Indices) -> Indices:
     ends = np.cumsum(length)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(begin - (ends - length), length)
+    places: Indices = np.arange(total) + np.repeat(begin - (ends - length), length)
+    return places

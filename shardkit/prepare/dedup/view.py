@@ -42,6 +42,8 @@ class View:
     """[N] of all rows; those of references are not kept, they are not here."""
     pairs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     """Candidates with the same images and other text, as (centre, other)."""
+    retention: pa.Table
+    """What other thresholds would keep."""
     workers: int
 
     @property
@@ -57,10 +59,10 @@ class View:
         removed = decision.removed
         near = removed[decision.via[removed] >= 0]
         for start in range(0, len(near), _PART_ROWS):
-            part = near[start : start + _PART_ROWS]
-            via = found.edges.take(decision.via[part])
+            gone = near[start : start + _PART_ROWS]
+            via = found.edges.take(decision.via[gone])
             # The level of a row that equals one that went is its own; what is near is what the other two share.
-            yield self._edges(decision.level[part], via, decision.keeper[part], part)
+            yield self._edges(decision.level[gone], via, decision.keeper[gone], gone)
         level_of = np.full(self.inputs.num_rows, -1, np.int8)
         equal = removed[decision.via[removed] < 0]
         level_of[self.candidates.positions[equal]] = decision.level[equal]
@@ -68,13 +70,13 @@ class View:
         jobs = ((piece, [LEVELS[k] for k in level_of[piece.positions]]) for piece in pieces)
         for piece, levels, evidence in map_ordered(_evidence_of, jobs, workers=self.workers):
             at = self._places(piece.positions)
-            yield self._table("edges", levels, np.ones(len(at)), decision.keeper[at], at, evidence)
+            yield self._table(levels, np.ones(len(at)), decision.keeper[at], at, evidence)
         centres, others = self.pairs
         for start in range(0, len(centres), _PART_ROWS):
-            part = slice(start, start + _PART_ROWS)
-            size = len(centres[part])
+            here = slice(start, start + _PART_ROWS)
+            size = len(centres[here])
             evidence = ["same images, other text"] * size
-            yield self._table("edges", [SAME_IMAGES] * size, np.ones(size), centres[part], others[part], evidence)
+            yield self._table([SAME_IMAGES] * size, np.ones(size), centres[here], others[here], evidence)
         for edges, name in ((self.ties, None), (self.found.tied, SAME_IMAGES)):
             both = edges.take(self._both_stay(edges))
             for part in self._parts_of(both):
@@ -131,11 +133,10 @@ class View:
         name: str | None = None,
     ) -> pa.Table:
         names = [name or LEVELS[level] for level in levels]
-        return self._table("edges", names, via.score, kept, other, _near_evidence(via))
+        return self._table(names, via.score, kept, other, _near_evidence(via))
 
     def _table(
         self,
-        name: str,
         levels: list[str],
         score: npt.NDArray[np.float64],
         kept: npt.NDArray[np.int64],
@@ -149,7 +150,7 @@ class View:
             "removed_id": self._ids(other),
             "evidence": evidence,
         }
-        return pa.table(columns, schema=TABLES[name])
+        return pa.table(columns, schema=TABLES["edges"])
 
     def clusters(self) -> Iterator[pa.Table]:
         """Keepers with the rows removed for them; clusters are numbered in the order of their keepers.
