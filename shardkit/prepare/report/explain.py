@@ -80,7 +80,7 @@ def _places(dataset: Dataset, example_id: str) -> list[dict[str, Any]]:
 
 def _links(dataset: Dataset, name: str, example_id: str) -> Iterator[dict[str, Any]]:
     table = dataset.table(name)
-    named = pa.array([False] * table.num_rows)
+    named = pa.array([False] * table.num_rows, pa.bool_())
     for column in _LINKS[name]:
         named = pc.or_(named, pc.fill_null(pc.equal(table[column], example_id), False))
     for row in table.filter(named).to_pylist():
