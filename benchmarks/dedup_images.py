@@ -229,7 +229,9 @@ def corpus(data: Path, out: Path, *, images: int = 0, num_pages: int = 0, invoic
         return None
     sizes = {"--images": images, "--pages": num_pages, "--invoices": invoices, "--docs": 0}
     words = [str(word) for pair in sizes.items() for word in pair]
-    subprocess.run([sys.executable, str(script), "--out", str(out), "--data", str(data), *words], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, str(script), "--out", str(out), "--data", str(data), *words], check=True, capture_output=True
+    )
     return out
 
 
@@ -280,7 +282,9 @@ def pages(data: Path, num_pages: int = 2000, num_invoices: int = 300) -> dict[st
                 removed = {one: two for one, two in gone.items() if one in own}
                 distinct = len({item.group for item in items})
                 by_kind[kind] = {"distinct": distinct, **fate(items, removed)}
-    sums = {name: sum(row[name] for row in by_kind.values()) for name in ("distinct_removed", "planted", "planted_found")}
+    sums = {
+        name: sum(row[name] for row in by_kind.values()) for name in ("distinct_removed", "planted", "planted_found")
+    }
     removed = sums["planted_found"] + sums["distinct_removed"]
     return {
         "precision": round(sums["planted_found"] / removed, 4) if removed else None,

@@ -32,6 +32,8 @@ COARSE = 8
 FINE_BITS = FINE * FINE
 _SCALE = 2**16
 """Greys below 2**8 times twice 2**16, in integrals that sum to at most 1: sums below 2**40."""
+_PART = 64
+"""Parts of a cell that a tilted preview is read at."""
 _LEVEL = 2.0**20
 """Sums are rounded down to multiples of it before they are multiplied: products of 2**40, of which 255 stay exact."""
 _ROUNDS = (2, 2, 1)
@@ -72,6 +74,27 @@ _COARSE_OF = np.concatenate([_integrals(*span, COARSE) for span in _ROWS])
 _ROW_OF = np.array([[_ROWS.index(rows), _ROWS.index(columns)] for rows, columns in WINDOWS])
 _START = np.array(WINDOWS, np.int64).reshape(len(WINDOWS), 4)
 _BIT = np.uint64(1) << np.arange(COARSE * COARSE, dtype=np.uint64)[::-1]
+
+
+def tilted(previews: Previews, degrees: int, aspect: float) -> Previews:
+    """[n, SIDE, SIDE] previews of pictures of width : height = aspect, turned about their middle; the sides are drawn out."""
+    down, across = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
+    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    middle, last = (SIDE - 1) / 2, (SIDE - 1) * _PART
+    right = np.clip(np.rint((cosine * across + sine / aspect * down + middle) * _PART), 0, last).astype(np.int64)
+    below = np.clip(np.rint((cosine * down - sine * aspect * across + middle) * _PART), 0, last).astype(np.int64)
+    column, row = np.minimum(right // _PART, SIDE - 2), np.minimum(below // _PART, SIDE - 2)
+    x, y = right - column * _PART, below - row * _PART
+    weights = [
+        (row + dy, column + dx, (y if dy else _PART - y) * (x if dx else _PART - x))
+        for dy, dx in itertools.product((0, 1), repeat=2)
+    ]
+    out = np.empty_like(previews)
+    for start in range(0, len(previews), _AT_A_TIME):
+        part = previews[start : start + _AT_A_TIME]
+        sums = sum(part[:, rows, columns] * weight for rows, columns, weight in weights)
+        out[start : start + len(part)] = sums // _PART**2
+    return out
 
 
 def _above(sums: _Sums) -> npt.NDArray[np.bool_]:

@@ -38,12 +38,18 @@ TRANSFORMS = ("mirror", "rotate")
 VARIANTS = (
     "as it is", "turned by 90 degrees", "turned by 180 degrees", "turned by 270 degrees",
     "mirrored", "mirrored and turned by 90 degrees", "mirrored top to bottom", "mirrored and turned by 270 degrees",
+    "tilted", "tilted", "tilted", "tilted",
 )  # fmt: skip
+_TILTS = ((5, 4 / 3), (-5, 4 / 3), (5, 3 / 4), (-5, 3 / 4))
+"""Degrees, and width : height that a preview is taken to be of: those of most photographs."""
+_QUARTERS = 8
+"""Variants that a square has; the tilted ones follow them."""
+_ALWAYS = (0, *range(_QUARTERS, len(VARIANTS)))
 _OF_TRANSFORMS = {
-    frozenset(): (0,),
-    frozenset({"mirror"}): (0, 4, 6),
-    frozenset({"rotate"}): (0, 1, 2, 3),
-    frozenset({"mirror", "rotate"}): tuple(range(8)),
+    frozenset(): (),
+    frozenset({"mirror"}): (4, 6),
+    frozenset({"rotate"}): (1, 2, 3),
+    frozenset({"mirror", "rotate"}): tuple(range(1, _QUARTERS)),
 }
 
 _COARSE_BITS, _FINE_BITS = 256, 1024
@@ -160,8 +166,11 @@ def find(images: ImageHashes, *, transforms: frozenset[str] = frozenset()) -> Ne
     parts = [
         _whole(placed, pages, (_salted(keys, placed.salt[pages]) for keys in by_fine)),
         _whole(placed, seen, (_salted(keys, np.uint64(0)) for keys in by_coarse)),
-        *_windowed(placed, seen[placed.previewed[seen]], _OF_TRANSFORMS[transforms]),
     ]
+    previewed = seen[placed.previewed[seen]]
+    codes = crops.codes_of(placed.preview[previewed])
+    for variant in _ALWAYS + _OF_TRANSFORMS[transforms]:
+        parts.append(_windowed(placed, previewed, codes, variant, known=_keys_of(parts)))
     return _best(parts, order)
 
 
@@ -260,35 +269,66 @@ def _count(words: Keys) -> Indices:
     return _ONES[parts].sum(-1, dtype=np.int64)
 
 
-def _windowed(images: ImageHashes, own: Indices, variants: Sequence[int]) -> Iterator[_Edges]:
-    """Pairs where one picture, or a variant of it, is what a window of the other shows."""
+def _keys_of(parts: Sequence[_Edges]) -> Indices:
+    """Pairs that need no other proof, ascending: one << 32 | two."""
+    return np.unique(np.concatenate([_key(one, two)[score >= THRESHOLD] for one, two, score, _ in parts]))
+
+
+def _key(one: Indices, two: Indices) -> Indices:
+    return (np.minimum(one, two) << 32) | np.maximum(one, two)
+
+
+def _windowed(images: ImageHashes, own: Indices, codes: Keys, variant: int, *, known: Indices) -> _Edges:
+    """Pairs where one picture, or a variant of it, is what a window of the other shows.
+
+    Args:
+        codes: [own, WINDOWS]
+        known: pairs that are not compared again.
+    """
     previews = images.preview[own]
-    codes = crops.codes_of(previews)
-    for variant in variants:
-        turned = _variant(previews, variant)
-        wanted, doubtful = crops.margins_of(turned)
-        pairs = PairSet()
-        for chosen in _samples(64, _CODE_BANDS, _CODE_BITS):
-            for query, other in _meetings(codes, wanted, doubtful, chosen):
-                meet = _may_meet(images, own[query], own[other], silent=False)
-                query, other = query[meet], other[meet]
-                near = _nearest(codes, wanted, query, other)[1] <= _CODE_DISTANCE
-                pairs.add(np.minimum(query, other)[near], np.maximum(query, other)[near])
-        one, two = pairs.result()
-        for query, other in ((one, two), (two, one)):
-            if variant and query is two:
-                break
-            window, distance = _nearest(codes, wanted, query, other)
-            near = np.flatnonzero(distance <= _CODE_DISTANCE)
+    turned = _variant(previews, variant)
+    wanted, doubtful = crops.margins_of(turned)
+    pairs = PairSet()
+    for chosen in _samples(64, _CODE_BANDS, _CODE_BITS):
+        for query, other in _meetings(codes, wanted, doubtful, chosen):
+            meet = _may_meet(images, own[query], own[other], silent=False)
+            query, other = query[meet], other[meet]
+            near = np.flatnonzero(_nearest(codes, wanted, query, other)[1] <= _CODE_DISTANCE)
             query, other = query[near], other[near]
-            differ, correlation = crops.fit(turned[query], previews[other], window[near])
-            differ = differ * (_TURNED if variant else 1)
-            keep = np.flatnonzero((differ <= _most(crops.FINE_BITS)) & (correlation >= _CORRELATION))
-            low, high = np.minimum(query, other)[keep], np.maximum(query, other)[keep]
-            yield _edges(own[low], own[high], crops.FINE_BITS, differ[keep], variant)
+            fresh = ~_among(_key(own[query], own[other]), known)
+            pairs.add(np.minimum(query, other)[fresh], np.maximum(query, other)[fresh])
+    one, two = pairs.result()
+    forth = _fitted(codes, wanted, (turned, previews), one, two)
+    back = _fitted(codes, wanted, (turned, previews), two, one)
+    differ = np.minimum(forth, back) * (_TURNED if 0 < variant < _QUARTERS else 1)
+    keep = np.flatnonzero(differ <= _most(crops.FINE_BITS))
+    low, high = own[one[keep]], own[two[keep]]
+    return _edges(low, high, crops.FINE_BITS, differ[keep], variant)
+
+
+def _among(keys: Indices, known: Indices) -> npt.NDArray[np.bool_]:
+    """[n] whether each key is one of `known`, which ascend."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
+    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
+    return found
+
+
+def _fitted(
+    codes: Keys, wanted: Keys, both: tuple[crops.Previews, crops.Previews], query: Indices, other: Indices
+) -> Indices:
+    """[P] bits that differ in the best window of the other; all of them where the greys do not go together."""
+    window, distance = _nearest(codes, wanted, query, other)
+    near = np.flatnonzero(distance <= _CODE_DISTANCE)
+    differ, correlation = crops.fit(both[0][query[near]], both[1][other[near]], window[near])
+    out = np.full(len(query), crops.FINE_BITS)
+    out[near] = np.where(correlation >= _CORRELATION, differ, crops.FINE_BITS)
+    return out
 
 
 def _variant(previews: npt.NDArray[np.uint8], variant: int) -> npt.NDArray[np.uint8]:
+    if variant >= _QUARTERS:
+        return crops.tilted(previews, *_TILTS[variant - _QUARTERS])
     mirrored = previews[:, :, ::-1] if variant >= 4 else previews
     return np.ascontiguousarray(np.rot90(mirrored, variant % 4, axes=(1, 2)))
 
