@@ -56,7 +56,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What is measured beside ours and cannot live in one environment with it (docs/decisions/0014-peers.md).
+# What is measured beside ours and cannot live in one environment with it (docs/decisions/0019-peers.md).
 PEERS := $(VENV)-peers
 $(PEERS)/.made-by-make: constraints.txt benchmarks/requirements-peers.txt
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)

@@ -19,6 +19,7 @@ from shardkit.errors import ShardkitError
 COMMANDS = {
     "ingest": "raw dumps to hashed shards with provenance",
     "dedup": "remove duplicates, across several datasets at once",
+    "decontaminate": "leave out what benchmarks hold",
     "split": "train, val and test that share nothing",
     "tokenize": "examples to sequences, for one tokenizer and recipe",
     "plan": "what an epoch will be: batches, fill, shares",
@@ -27,6 +28,7 @@ COMMANDS = {
     "audit": "prove from the shards that no split leaks",
     "stats": "what a dataset holds, by source and split",
     "head": "the first examples of a dataset",
+    "explain": "why an example went or stayed",
     "schema": "reasons, error codes and options, as data",
 }
 """Command -> one line of help. The code is in shardkit/cli/<command>.py and is imported when it is run."""

@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from shardkit.cli.common import datasets_argument, print_result, progress_bar, say, stage_options
-from shardkit.prepare.dedup import MATCHERS
-from shardkit.prepare.dedup.config import DedupConfig, DedupResult
+from shardkit.prepare.dedup.config import DEFAULT_LEVELS, DedupConfig, DedupResult
+from shardkit.prepare.dedup.levels import LEVELS
+from shardkit.prepare.dedup.near_text import PRESETS
+from shardkit.prepare.dedup.perceptual import TRANSFORMS
 from shardkit.prepare.dedup.run import run
 
 _TEXTS_SHOWN = 5
@@ -24,7 +26,44 @@ _TEXTS_SHOWN = 5
     "levels",
     multiple=True,
     metavar="LEVEL,...",
-    help=f"What counts as a duplicate: {', '.join(MATCHERS)}. Repeatable. [default: all of them]",
+    help=f"What counts as a duplicate: {', '.join(LEVELS)}. Repeatable. [default: {','.join(DEFAULT_LEVELS)}]",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(sorted(PRESETS)),
+    default="web",
+    show_default=True,
+    help="What a near text is: web, five tokens in a row; ocr, two, which stands more misread words.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="LEVEL=SCORE",
+    help="The score from which a near level removes. Repeatable. [default: the level's own, see docs/dedup.md]",
+)
+@click.option(
+    "--transforms",
+    multiple=True,
+    metavar="NAME,...",
+    help=f"Look for pictures changed so, too: {', '.join(TRANSFORMS)}. Repeatable.",
+)
+@click.option(
+    "--embeddings",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Vectors of examples (or of images) for the level semantic: Parquet with example_id (or asset_id) and a "
+    "fixed-size list. Repeatable.",
+)
+@click.option("--embedding-column", metavar="NAME", help="The column of the vectors, where there are several.")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DATASET",
+    help="Compare with this dataset, too: its rows always stay and are not part of the output. Repeatable.",
 )
 @click.option(
     "--priority",
@@ -41,21 +80,39 @@ _TEXTS_SHOWN = 5
     help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
 )
 @stage_options
-def command(*, datasets: tuple[Path, ...], levels: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
+def command(
+    *,
+    datasets: tuple[Path, ...],
+    levels: tuple[str, ...],
+    thresholds: tuple[str, ...],
+    transforms: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
     """Remove duplicates, across all datasets at once. The output refers to the shards of its inputs.
 
     \b
-    exact  the same image bytes and the same text
-    pixel  images of the same pixels and the same text
-    text   the same text and no image; one with an image of its own is never removed for its text
+    exact       the same image bytes and the same text
+    pixel       images of the same pixels and the same text
+    perceptual  images that look alike and the same text; a page goes only where its text agrees, numbers and all
+    text        the same text or nearly so, and no image; one with an image of its own is never removed for its text
+    semantic    vectors that are next to each other, of --embeddings
     The same image with another text stays, and a split keeps the two together.
 
     \b
     shardkit dedup work/captions work/pages -o work/clean
     shardkit dedup work/captions work/web -o work/clean --level exact,pixel --priority captions
+    shardkit dedup work/new -o work/fresh --reference work/clean
+    shardkit dedup work/web -o work/clean --level text --preset ocr --threshold text=0.7 --dry-run
     """
-    names = tuple(name.strip() for value in levels for name in value.split(",") if name.strip())
-    config = DedupConfig(inputs=datasets, levels=names if levels else tuple(MATCHERS), **given)
+    config = DedupConfig(
+        inputs=datasets,
+        levels=_split(levels) or DEFAULT_LEVELS,
+        thresholds=dict(_score(value) for value in thresholds),
+        transforms=_split(transforms),
+        **given,
+    )
     result = run(config, progress_bar("dedup", quiet=quiet))
     table = _table(result)
     if not result.dry_run:
@@ -66,11 +123,23 @@ def command(*, datasets: tuple[Path, ...], levels: tuple[str, ...], as_json: boo
     print_result(result.to_json(), as_json=as_json, text=text)
 
 
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+def _score(value: str) -> tuple[str, float]:
+    level, _, score = value.partition("=")
+    try:
+        return level.strip(), float(score)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not LEVEL=SCORE", param_hint="--threshold") from None
+
+
 def _table(result: DedupResult) -> str:
     counts, report = result.counts, result.report
     lines = [f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}"]
     by_source: Mapping[str, Mapping[str, int]] = report["by_source"]
-    levels = [level for level in MATCHERS if any(level in row for row in by_source.values())]
+    levels = [level for level in LEVELS if any(level in row for row in by_source.values())]
     width = max([len("source"), *map(len, by_source)])
     lines.append(f"  {'source':{width}} " + " ".join(f"{name:>10}" for name in ("read", *levels, "kept")))
     lines += [
@@ -82,6 +151,12 @@ def _table(result: DedupResult) -> str:
         lines.append(
             f"same images, other text: {sharing['examples']} examples; they stay, and a split keeps them together"
         )
+    conflicts = report["conflicting_annotations"]
+    if conflicts["pairs"]:
+        lines.append(f"equal images from which different texts were read: {conflicts['pairs']} pairs; they stay")
+        lines += [
+            f"  {' / '.join(pair['ids'])}  {' / '.join(pair['texts'])}" for pair in conflicts["top"][:_TEXTS_SHOWN]
+        ]
     if texts["texts"]:
         lines.append(f"texts beside several images: {texts['texts']}, in {texts['examples']} examples; they stay")
         lines += [f"  {row['examples']:>8}  {row['text']}" for row in texts["top"][:_TEXTS_SHOWN]]

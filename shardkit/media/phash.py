@@ -1,6 +1,8 @@
-"""What a picture looks like, from the one decode: two perceptual hashes and a class, so that dedup need not decode again.
+"""What a picture looks like, from the one decode: two perceptual hashes, a preview and a class, so that dedup need not
+decode again.
 
     RGB -> grey -> 128 x 128 cells -> 32 x 32 lowest frequencies -> phash: 16 x 16 of them, phash_fine: all
+                                   -> preview: 32 x 32 greys without the border
 
 A bit is set where the frequency is above the median of its square, as in the classic pHash; bits go row by row, first bit
 highest. The cosines are whole numbers, so every sum is a whole number that 64-bit floats hold exactly: in whatever order a
@@ -9,11 +11,11 @@ machine adds, the bits are the same. Grey and cells come from Pillow's fixed-poi
 `picture_class` says which rules of dedup hold for the picture:
 
     blank     next to no cell differs from its neighbours: the hashes are of noise and prove nothing
-    page      light paper with strokes of ink on it: two pages may look alike and say something else
+    page      light paper with strokes of ink on it, or a drawing of few greys with sharp edges (a screen, a diagram, a
+              chart): two of them may look alike and say something else
     picture   anything else
 
-In doubt it is a page, for a page is never removed for its looks alone. Print on dark ground is a picture by this rule;
-that a picture has a text read from it says more, and stands in its relations.
+In doubt it is a page, for a page is never removed for its looks alone.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-LOOKS = "dct-phash/1"
+from shardkit.media.preview import preview_of
+
+LOOKS = "dct-phash/2"
 """Name and version of the rules above. Hashes or classes that come out otherwise are a new version."""
 
 CLASSES = ("picture", "page", "blank")
@@ -47,6 +51,10 @@ _PAPER_FROM = 112
 """Paper: the 32 greys in a row that most pixels have, none darker than 112; ink: darker than that by 32 and more."""
 _STROKE = 48
 """Greys between two pixels side by side, one of paper and one of ink."""
+_TONE = 8
+_TONES = 4
+"""A drawing: four tones of 8 greys have 4 of 5 pixels, and 1 pixel of 200 is at an edge. Photographs that have so few
+tones (bare sky, a fork on a table) have no edges."""
 
 
 _Sums = npt.NDArray[np.float64]
@@ -61,6 +69,8 @@ class Looks:
     """256 bits, 64 hex digits."""
     phash_fine: str
     """1,024 bits, 256 hex digits."""
+    preview: bytes
+    """1,024 greys, see `preview`."""
     picture_class: str
     """One of CLASSES."""
 
@@ -73,6 +83,7 @@ def looks(image: Image.Image) -> Looks:
     return Looks(
         phash=_bits(frequencies[:_COARSE, :_COARSE]),
         phash_fine=_bits(frequencies),
+        preview=preview_of(cells),
         picture_class=_class_of(cells, grey),
     )
 
@@ -116,17 +127,21 @@ def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     """The class of the picture with these cells; see the head of this file. Only whole numbers are compared."""
     if _count_steps(cells, _STEP) + _count_steps(cells.T, _STEP) < _FEW_STEPS:
         return "blank"
-    if 4 * np.count_nonzero(cells >= _PAPER_FROM) < cells.size:
-        return "picture"
     lines = grey.resize((grey.width, min(_ROWS, grey.height)), Image.Resampling.NEAREST)
-    rows = np.asarray(lines)
-    up_to = np.cumsum([0, *lines.histogram()])
+    counts = np.array(lines.histogram())
+    num_pixels = int(counts.sum())
+    up_to = np.cumsum(np.append(0, counts))
     paper_of = up_to[_PAPER_GREYS:] - up_to[:-_PAPER_GREYS]
     first = int(paper_of.argmax())
-    num_pixels, num_paper, num_ink = rows.size, int(paper_of[first]), int(up_to[max(0, first - _PAPER_GREYS)])
-    if first < _PAPER_FROM or 100 * num_paper < 55 * num_pixels or 500 * num_ink < num_pixels:
+    num_paper, num_ink = int(paper_of[first]), int(up_to[max(0, first - _PAPER_GREYS)])
+    is_paper = first >= _PAPER_FROM and 100 * num_paper >= 55 * num_pixels and 500 * num_ink >= num_pixels
+    tones = np.sort(counts.reshape(-1, _TONE).sum(1))
+    is_flat = 5 * int(tones[-_TONES:].sum()) >= 4 * num_pixels
+    if not (is_paper or is_flat):
         return "picture"
-    return "page" if 10 * _count_steps(rows, _STROKE) >= num_ink else "picture"
+    strokes = _count_steps(np.asarray(lines), _STROKE)
+    written = is_paper and 10 * strokes >= num_ink
+    return "page" if written or (is_flat and 200 * strokes >= num_pixels) else "picture"
 
 
 def _count_steps(greys: npt.NDArray[np.uint8], least: int) -> int:

@@ -302,8 +302,13 @@ def check_file(path: Path, *, size: int, digest: str) -> None:
 
 
 def row_lines(table: pa.Table) -> Iterator[bytes]:
-    """Each row of a table as canonical JSON: the list of its values, in column order."""
-    columns = [column.to_pylist() for column in table.columns]
+    """Each row of a table as canonical JSON: the list of its values, in column order; bytes in hex."""
+    columns = [
+        [None if value is None else value.hex() for value in column.to_pylist()]
+        if pa.types.is_binary(column.type)
+        else column.to_pylist()
+        for column in table.columns
+    ]
     for row in zip(*columns, strict=True):
         yield canonical_json(row)
 

@@ -262,6 +262,11 @@ class Output:
             self._target, index=index, name=name, shards=shards, shard_size=shard_size, split=split, done=self.receipts
         )
 
+    @property
+    def scratch(self) -> Path:
+        """A folder for what the stage need not keep; emptied when a run begins, removed by the commit."""
+        return self._target / WORK / "tmp"
+
     def drop(self, name: str) -> None:
         """Forget a unit that a killed run finished, because its input is another now."""
         with output_errors(self._target):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSIONS = {"dataset": 2, "arrow": 1, "tar": 1, "sequences": 1}
+FORMAT_VERSIONS = {"dataset": 3, "arrow": 1, "tar": 1, "sequences": 1}
 """Bytes that a newer writer lays out differently get a new number; it is part of every dataset id."""
 
 _LAYOUT = pa.struct(
@@ -97,6 +97,7 @@ TABLES: dict[str, pa.Schema] = {
             ("pixel_id", pa.string()),
             ("phash", pa.string()),
             ("phash_fine", pa.string()),
+            ("preview", pa.binary()),
             ("class", pa.string()),
             ("has_gps", pa.bool_()),
         ]
@@ -139,6 +140,26 @@ TABLES: dict[str, pa.Schema] = {
             ("evidence", pa.string()),
         ]
     ),
+    "near": pa.schema(
+        [
+            ("level", pa.string()),
+            ("score", pa.float64()),
+            ("example_id", pa.string()),
+            ("other_id", pa.string()),
+            ("outcome", pa.string()),
+            ("evidence", pa.string()),
+        ]
+    ),
+    "retention": pa.schema(
+        [
+            ("level", pa.string()),
+            ("threshold", pa.float64()),
+            ("dimension", pa.string()),
+            ("value", pa.string()),
+            ("read", pa.int64()),
+            ("kept", pa.int64()),
+        ]
+    ),
     "clusters": pa.schema(
         [
             ("cluster", pa.int32()),
@@ -147,6 +168,19 @@ TABLES: dict[str, pa.Schema] = {
             ("shard_index", pa.int32()),
             ("row", pa.int32()),
             ("kept", pa.bool_()),
+        ]
+    ),
+    "evidence": pa.schema(
+        [
+            ("benchmark", pa.string()),
+            ("item", pa.string()),
+            ("kind", pa.string()),
+            ("measure", pa.string()),
+            ("score", pa.float64()),
+            ("example_id", pa.string()),
+            ("verdict", pa.string()),
+            ("examples", pa.int64()),
+            ("excerpt", pa.string()),
         ]
     ),
     "groups": pa.schema([("example_id", pa.string()), ("declared", pa.string()), ("component", pa.string())]),

@@ -35,7 +35,20 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
 
 def test_stdout_is_a_path_and_an_id_and_people_are_told_on_stderr(road: Path, capsys: pytest.CaptureFixture[str]):
     assert (
-        run(["dedup", f"{road}/a", "-o", f"{road}/c2", "--level", "exact,text", "--level", "pixel", "--workers", "1"])
+        run(
+            [
+                "dedup",
+                f"{road}/a",
+                "-o",
+                f"{road}/c2",
+                "--level",
+                "exact,text",
+                "--level",
+                "pixel,perceptual",
+                "--workers",
+                "1",
+            ]
+        )
         == 0
     )
     out, err = capsys.readouterr()
@@ -80,7 +93,7 @@ def test_a_dry_run_prints_the_table_and_writes_nothing(
 def test_errors_are_one_message_and_a_way_out(road: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["dedup", f"{road}/a", "--level", "fuzzy", "--dry-run"]) == 3
     assert capsys.readouterr().err == (
-        "there is no level 'fuzzy'; there are exact, pixel, text\nNext: choose some with --level\n"
+        "there is no level 'fuzzy'; there are exact, pixel, perceptual, text, semantic\nNext: choose with --level\n"
     )
     assert run(["dedup", f"{road}/a"]) == 3
     assert "no output" in capsys.readouterr().err

@@ -150,10 +150,10 @@ def awaits(case: dict, folder: Path) -> str | None:
         if command == "tokenize" and argv[argv.index("--recipe") + 1] not in RECIPES:
             return f"recipe {argv[argv.index('--recipe') + 1]}"
         if command == "dedup" and "--level" in argv:
-            from shardkit.prepare.dedup import MATCHERS
+            from shardkit.prepare.dedup.levels import LEVELS
 
             for level in argv[argv.index("--level") + 1].split(","):
-                if level not in MATCHERS:
+                if level not in LEVELS:
                     return f"dedup level {level}"
     return None
 

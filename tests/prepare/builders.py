@@ -97,6 +97,16 @@ def provenance(made: Example, position: str, licence: str | None, *, name: str =
     return rows or [{**common, "digest": f"xxh3:{xxh3(made.text.encode())}"}]
 
 
+def _looks(data: bytes) -> dict[str, Any]:
+    found = load(data).looks
+    return {
+        "phash": found.phash,
+        "phash_fine": found.phash_fine,
+        "preview": found.preview,
+        "class": found.picture_class,
+    }
+
+
 def write(
     path: Path,
     rows: Sequence[Example],
@@ -108,8 +118,9 @@ def write(
     shard_size: int = 1 << 20,
     unit_rows: int = 1000,
     recipe: Mapping[str, Any] | None = None,
+    looks: bool = False,
 ) -> Dataset:
-    """Commit `rows` as an ingested dataset; positions are row numbers from 1."""
+    """Commit `rows` as an ingested dataset; positions are row numbers from 1. With `looks`, pictures have hashes."""
     names = inputs or ["rows.jsonl"] * len(rows)
     with Output(path, stage="ingest", recipe={"made": "by hand", **(recipe or {})}, inputs=["rows.jsonl"]) as output:
         for index, start in enumerate(range(0, max(len(rows), 1), unit_rows)):
@@ -124,6 +135,7 @@ def write(
                             "size": len(one.data),
                             "stored_xxh3": one.stored_xxh3,
                             "pixel_id": one.pixel_id,
+                            **(_looks(one.data) if looks else {}),
                         }
                         for one in made.images
                     ]

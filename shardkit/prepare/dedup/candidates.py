@@ -35,8 +35,10 @@ class Candidates:
     """Level -> [K, 2] first 128 bits of the signature's sha256; zeros where the row matches nothing."""
     pictures: Keys
     """[K, 2] the same of the list of pixel ids."""
+    transcribed: npt.NDArray[np.bool_]
+    """[K] whether the text was read off the images (a relation of kind ocr)."""
     rank: npt.NDArray[np.int64]
-    """[K] the better row has the lower rank; no two are equal."""
+    """[K] the better row has the lower rank, those of a reference lowest; no two are equal."""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -52,6 +54,7 @@ class _Part:
     """[n, 2] pixels, characters of text."""
     ties: Keys
     """[n, 2] digest of the metadata, digest of what else may differ."""
+    transcribed: npt.NDArray[np.bool_]
 
 
 def _confirm(data: bytes | None) -> tuple[int, int]:
@@ -63,13 +66,14 @@ def _confirm(data: bytes | None) -> tuple[int, int]:
 
 def examine_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
     """Confirmed digests and virtues of the rows of a slice; run by a worker."""
-    digests, ids, virtues, ties = [], [], [], []
+    digests, ids, virtues, ties, transcribed = [], [], [], [], []
     for facts in facts_of(piece):
         pictures = canonical_json(facts.pixels) if facts.pixels else None
         digests.append([*(_confirm(MATCHERS[level].signature(facts)) for level in levels), _confirm(pictures)])
         ids.append(facts.example_id)
         virtues.append([facts.num_pixels, len(facts.raw_text)])
         rest = canonical_json([facts.group, facts.stored])
+        transcribed.append("ocr" in facts.kinds)
         ties.append([xxhash.xxh3_64_intdigest(facts.metadata.encode()), xxhash.xxh3_64_intdigest(rest)])
     return _Part(
         positions=piece.positions,
@@ -77,33 +81,43 @@ def examine_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
         ids=words(ids, 2),
         virtues=np.array(virtues, np.int64),
         ties=np.array(ties, np.uint64),
+        transcribed=np.array(transcribed, np.bool_),
     )
 
 
-def find(inputs: Inputs, signed: Signed, *, priority: Sequence[str], workers: int, on_progress: Progress) -> Candidates:
+def find(
+    inputs: Inputs,
+    signed: Signed,
+    *,
+    near: npt.NDArray[np.bool_],
+    priority: Sequence[str],
+    workers: int,
+    on_progress: Progress,
+) -> Candidates:
     """Read again the rows that may be duplicates.
 
     Args:
+        near: [N] rows that may be near to another.
         priority: sources whose examples are rather kept, the first before the second.
 
     Raises:
         ConfigError: where a source of `priority` is not there.
     """
     levels = tuple(signed.keys)
-    wanted = repeated(signed.pictures, signed.pictures != 0)
+    wanted = near | repeated(signed.pictures, signed.pictures != 0)
     for level in levels:
         wanted |= repeated(signed.keys[level], signed.removable[level])
     positions = np.flatnonzero(wanted)
     size = len(positions)
     digests = np.zeros((size, len(levels) + 1, 2), np.uint64)
     ids, ties = np.zeros((size, 2), np.uint64), np.zeros((size, 2), np.uint64)
-    virtues = np.zeros((size, 2), np.int64)
+    virtues, transcribed = np.zeros((size, 2), np.int64), np.zeros(size, np.bool_)
     total = sum(1 for _ in inputs.slices(positions))
     parts = map_ordered(partial(examine_slice, levels), inputs.slices(positions), workers=workers)
     for done, part in enumerate(parts, 1):
         place = np.searchsorted(positions, part.positions)
         digests[place], ids[place] = part.digests, part.ids
-        virtues[place], ties[place] = part.virtues, part.ties
+        virtues[place], ties[place], transcribed[place] = part.virtues, part.ties, part.transcribed
         on_progress(done, total, "confirming")
     favour = _favour(signed.names, priority)[signed.sources[positions]] if size else np.empty(0, np.int64)
     # Last key first: the place of a row decides only among rows that differ in nothing.
@@ -117,6 +131,7 @@ def find(inputs: Inputs, signed: Signed, *, priority: Sequence[str], workers: in
             ~_licensed(inputs, positions, ids),
             -virtues[:, 0],
             favour,
+            positions < inputs.num_new,
         )
     )
     rank = np.empty(size, np.int64)
@@ -126,6 +141,7 @@ def find(inputs: Inputs, signed: Signed, *, priority: Sequence[str], workers: in
         ids=ids,
         equal={level: digests[:, number] for number, level in enumerate(levels)},
         pictures=digests[:, -1],
+        transcribed=transcribed,
         rank=rank,
     )
 

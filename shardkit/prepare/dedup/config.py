@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup import MATCHERS, near_text, perceptual
+from shardkit.prepare.dedup.levels import LEVELS
+from shardkit.prepare.dedup.matchers import NEAR
+from shardkit.store.dataset import Dataset
+from shardkit.store.files import digest_file
 
-DEDUP_VERSION = 1
+DEDUP_VERSION = 2
 """Part of every recipe: a change of what dedup makes of equal input gets a new number."""
+
+DEFAULT_LEVELS = ("exact", "pixel", "perceptual", "text")
+"""All that need nothing but the datasets."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,8 +29,20 @@ class DedupConfig:
     """Datasets, in any order."""
     output: Path | None
     """None with dry_run."""
-    levels: tuple[str, ...] = tuple(MATCHERS)
-    """Keys of MATCHERS, in any order."""
+    levels: tuple[str, ...] = DEFAULT_LEVELS
+    """Some of LEVELS, in any order."""
+    preset: str = "web"
+    """Key of near_text.PRESETS: what a near text is."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Near level -> score from which two are duplicates, where it is not the matcher's own."""
+    transforms: tuple[str, ...] = ()
+    """mirror, rotate: pictures that are also looked for mirrored or turned."""
+    embeddings: tuple[Path, ...] = ()
+    """Files with vectors of examples or images, for the level semantic."""
+    embedding_column: str | None = None
+    """The column of the vectors, where there are several."""
+    references: tuple[Path, ...] = ()
+    """Datasets that inputs are compared with; their rows always stay and are not part of the output."""
     priority: tuple[str, ...] = ()
     """Sources whose examples are rather kept, the first before the second; others come after."""
     max_removed_per_source: float = 0.5
@@ -35,30 +54,70 @@ class DedupConfig:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for level in self.levels:
-            if level not in MATCHERS:
-                raise ConfigError(
-                    f"there is no level {level!r}; there are {', '.join(MATCHERS)}", hint="choose some with --level"
-                )
+        _known("level", self.levels, LEVELS, "--level")
+        _known("preset", (self.preset,), near_text.PRESETS, "--preset")
+        _known("transform", self.transforms, perceptual.TRANSFORMS, "--transforms")
+        _known("near level", tuple(self.thresholds), NEAR, "--threshold LEVEL=SCORE")
         if not self.levels:
-            raise ConfigError("no level is named", hint=f"choose some of {', '.join(MATCHERS)} with --level")
+            raise ConfigError("no level is named", hint=f"choose some of {', '.join(LEVELS)} with --level")
         if not 0 <= self.max_removed_per_source <= 1:
             raise ConfigError(
                 f"--max-removed-per-source {self.max_removed_per_source} is no share", hint="give a number from 0 to 1"
+            )
+        for level, score in self.thresholds.items():
+            floor = self.preset_of_text.floor if level == "text" else NEAR[level].FLOOR
+            if not floor <= score <= 1:
+                raise ConfigError(
+                    f"the threshold {score} of level {level} is not between {floor} and 1",
+                    hint="what is further apart than the lower bound is not looked for",
+                )
+        if ("semantic" in self.levels) != bool(self.embeddings):
+            raise ConfigError(
+                "the level semantic compares vectors, and none are given"
+                if not self.embeddings
+                else "vectors are given, and the level semantic that compares them is not asked for",
+                hint="give both --level semantic and --embeddings FILE",
             )
 
     @property
     def ordered_levels(self) -> tuple[str, ...]:
         """From the strictest to the loosest."""
-        return tuple(level for level in MATCHERS if level in self.levels)
+        return tuple(level for level in LEVELS if level in self.levels)
+
+    @property
+    def preset_of_text(self) -> near_text.Preset:
+        return near_text.PRESETS[self.preset]
+
+    def threshold(self, level: str) -> float:
+        """The score from which a near level removes."""
+        own = self.preset_of_text.threshold if level == "text" else NEAR[level].THRESHOLD
+        return self.thresholds.get(level, own)
 
     def recipe(self) -> dict[str, Any]:
         return {
             "version": DEDUP_VERSION,
-            "levels": {level: MATCHERS[level].VERSION for level in self.ordered_levels},
+            "levels": {level: self._versions(level) for level in self.ordered_levels},
+            "preset": self.preset,
+            "thresholds": {level: self.threshold(level) for level in self.ordered_levels if level in NEAR},
+            "transforms": sorted(set(self.transforms)),
+            "embeddings": [digest_file(path)[1] for path in self.embeddings],
+            "embedding_column": self.embedding_column,
+            "references": sorted(Dataset.open(path, base=self.bases).id for path in self.references),
             "priority": list(self.priority),
             "max_removed_per_source": self.max_removed_per_source,
         }
+
+    @staticmethod
+    def _versions(level: str) -> list[int]:
+        return [table[level].VERSION for table in (MATCHERS, NEAR) if level in table]
+
+
+def _known(what: str, given: Iterable[str], there: Iterable[str], option: str) -> None:
+    for name in given:
+        if name not in there:
+            raise ConfigError(
+                f"there is no {what} {name!r}; there are {', '.join(there)}", hint=f"choose with {option}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +129,7 @@ class DedupResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text: as in the manifest."""
+    """by_source, frequent_texts, same_images_other_text, conflicting_annotations: as in the manifest."""
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 

@@ -15,7 +15,7 @@ from shardkit.errors import IntegrityError
 from shardkit.store.dataset import ShardReader
 from shardkit.text.normalize import normalize
 
-COLUMNS = ("example_id", "source", "group", "segments", "images", "metadata")
+COLUMNS = ("example_id", "source", "group", "segments", "images", "relations", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +42,14 @@ class Facts:
     """Their compared form; empty where there is no text."""
     parts: bytes
     """Roles and names of the text segments with the compared form of each; empty where none has a role or name."""
+    roles: bytes
+    """Roles of the text segments alone; empty where none has a role or name."""
+    named: bool
+    """Whether a text segment has a name (a chosen answer, a tool call): such texts are compared whole or not at all."""
+    kinds: frozenset[str]
+    """Of its relations: caption, ocr, ..."""
+    texts: tuple[str, ...] = ()
+    """The text segments, in order."""
 
 
 def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -> Iterator[Facts]:
@@ -66,16 +74,18 @@ def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -
 
 
 def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
-    segments, images = batch.column("segments"), batch.column("images")
+    segments, images, relations = (batch.column(name) for name in ("segments", "images", "relations"))
     texts, roles, names = (segments.values.field(name).to_pylist() for name in ("text", "role", "name"))
-    text_ends, image_ends = segments.offsets.to_numpy().tolist(), images.offsets.to_numpy().tolist()
+    text_ends, image_ends, ends = (column.offsets.to_numpy().tolist() for column in (segments, images, relations))
+    kinds = relations.values.field("kind").to_pylist()
     columns = ("asset_id", "frame", "pixel_id", "stored_xxh3", "width", "height", "size")
     assets, frames, pixels, stored, widths, heights, sizes = (images.values.field(c).to_pylist() for c in columns)
     plain = zip(
         *(batch.column(name).to_pylist() for name in ("example_id", "source", "group", "metadata")), strict=True
     )
     for row, (example_id, source, group, metadata) in enumerate(plain):
-        own_texts = texts[text_ends[row] : text_ends[row + 1]]
+        spoken = slice(text_ends[row], text_ends[row + 1])
+        own_texts, own_roles, own_names = texts[spoken], roles[spoken], names[spoken]
         own = slice(image_ends[row], image_ends[row + 1])
         raw = "".join(text for text in own_texts if text)
         yield Facts(
@@ -95,9 +105,11 @@ def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
             + len(metadata.encode()),
             raw_text=raw,
             text=normalize(raw),
-            parts=_parts(
-                own_texts, roles[text_ends[row] : text_ends[row + 1]], names[text_ends[row] : text_ends[row + 1]]
-            ),
+            parts=_parts(own_texts, own_roles, own_names),
+            roles=_roles(own_texts, own_roles, own_names),
+            named=any(own_names),
+            kinds=frozenset(kinds[ends[row] : ends[row + 1]]),
+            texts=tuple(text for text in own_texts if text),
         )
 
 
@@ -106,3 +118,9 @@ def _parts(texts: Sequence[str | None], roles: Sequence[Any], names: Sequence[An
     if not any(roles) and not any(names):
         return b""
     return canonical_json([[r, n, normalize(t)] for t, r, n in zip(texts, roles, names, strict=True) if t is not None])
+
+
+def _roles(texts: Sequence[str | None], roles: Sequence[Any], names: Sequence[Any]) -> bytes:
+    if not any(roles) and not any(names):
+        return b""
+    return canonical_json([role for text, role in zip(texts, roles, strict=True) if text is not None])

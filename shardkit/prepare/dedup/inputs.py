@@ -19,6 +19,9 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.store.dataset import Dataset, ShardReader
 
+SLICE_ROWS = 8192
+"""Small rows fill a shard with hundreds of thousands; one shard must still keep every worker busy."""
+
 Positions = npt.NDArray[np.int64]
 """Numbers of rows."""
 
@@ -70,10 +73,15 @@ def slices(
     rows: npt.NDArray[np.int32],
     positions: Positions,
 ) -> Iterator[Slice]:
-    """Cut rows into one slice a shard, by shard; a slice keeps the order of its rows."""
+    """Cut rows into slices of one shard each and at most SLICE_ROWS rows, by shard, in the order of the rows."""
     order = np.argsort(shards, kind="stable")
     starts = np.flatnonzero(np.diff(shards[order], prepend=-1))
-    for begin, end in pairwise([*starts.tolist(), len(order)]):
+    borders = [*starts.tolist(), len(order)]
+    for begin, end in (
+        (start, min(start + SLICE_ROWS, last))
+        for first, last in pairwise(borders)
+        for start in range(first, last, SLICE_ROWS)
+    ):
         own = order[begin:end]
         yield Slice(
             dataset=dataset.path,
@@ -88,7 +96,9 @@ def slices(
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Inputs:
     datasets: tuple[Dataset, ...]
-    """Ascending by id, so that the order on the command line does not matter."""
+    """Ascending by id, so that the order on the command line does not matter; references after all others."""
+    num_datasets: int
+    """How many of them are deduplicated; the rest are references, whose rows always stay."""
     bases: tuple[Path, ...]
     starts: tuple[int, ...]
     """Number of the first row of each dataset, and the number of all rows."""
@@ -100,7 +110,13 @@ class Inputs:
 
     @property
     def num_rows(self) -> int:
+        """N, with the rows of references."""
         return len(self.rows)
+
+    @property
+    def num_new(self) -> int:
+        """Rows that are deduplicated: 0 .. num_new - 1."""
+        return self.starts[self.num_datasets]
 
     def slices(self, positions: Positions | None = None) -> Iterator[Slice]:
         """Slices of all rows, or of ascending `positions`."""
@@ -113,22 +129,29 @@ class Inputs:
             yield from slices(dataset, self.bases, self.shards[own], self.rows[own], own)
 
     def split_of(self) -> npt.NDArray[np.int32]:
-        """[N] place of the row's split in `splits`."""
+        """[N] place of the row's split in `splits`; -1 for rows of references."""
         place = {split: number for number, split in enumerate(self.splits)}
         parts = [np.empty(0, np.int32)]
         for number, dataset in enumerate(self.datasets):
+            if number >= self.num_datasets:
+                parts.append(np.full(self.starts[number + 1] - self.starts[number], -1, np.int32))
+                continue
             of_shard = np.array([place[shard.split] for shard in dataset.shards] or [0], np.int32)
             parts.append(of_shard[self.shards[self.starts[number] : self.starts[number + 1]]])
         return np.concatenate(parts)
 
 
-def open_inputs(paths: Sequence[Path], *, bases: Sequence[Path] = ()) -> Inputs:
-    """Open datasets as one.
+def open_inputs(paths: Sequence[Path], *, references: Sequence[Path] = (), bases: Sequence[Path] = ()) -> Inputs:
+    """Open datasets as one, then those that they are compared with.
 
     Raises:
         ConfigError: where one is named twice or holds sequences, or some are split and some are not.
     """
-    datasets = sorted((Dataset.open(path, base=bases) for path in paths), key=lambda dataset: dataset.id)
+    new, old = (
+        sorted((Dataset.open(path, base=bases) for path in group), key=lambda dataset: dataset.id)
+        for group in (paths, references)
+    )
+    datasets = [*new, *old]
     for dataset in datasets:
         if dataset.sequence_shards:
             raise ConfigError(
@@ -136,9 +159,10 @@ def open_inputs(paths: Sequence[Path], *, bases: Sequence[Path] = ()) -> Inputs:
                 where=str(dataset.path),
                 hint="name the dataset that they were made from, then run `shardkit tokenize` again",
             )
-    for one, other in pairwise(datasets):
+    for one, other in pairwise(sorted(datasets, key=lambda dataset: dataset.id)):
         if one.id == other.id:
             raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
+    for one, other in pairwise(new):
         if set(one.splits) != set(other.splits):
             raise ConfigError(
                 f"{one.path} has the splits {', '.join(one.splits)}, {other.path} has {', '.join(other.splits)}",
@@ -152,11 +176,12 @@ def open_inputs(paths: Sequence[Path], *, bases: Sequence[Path] = ()) -> Inputs:
         starts.append(starts[-1] + table.num_rows)
     return Inputs(
         datasets=tuple(datasets),
+        num_datasets=len(new),
         bases=tuple(bases),
         starts=tuple(starts),
         shards=np.concatenate(shards),
         rows=np.concatenate(rows),
-        splits=datasets[0].splits,
+        splits=new[0].splits,
     )
 
 

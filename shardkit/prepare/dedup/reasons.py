@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup.levels import NEAR_REASONS
 
 _WORDS = {
     "exact": "the images are byte-identical and the text is equal to those of the kept example",
@@ -10,5 +11,14 @@ _WORDS = {
     "text": "the text is equal to that of the kept example, and there is no image",
 }
 
-REASONS: dict[str, str] = {matcher.REASON: _WORDS[level] for level, matcher in MATCHERS.items()}
+_NEAR_WORDS = {
+    "perceptual": "the images look like those of the kept example, and the text agrees or there is none",
+    "text": "the text is nearly that of the kept example, and there is no image or the images are the same",
+    "semantic": "the vector is next to that of the kept example",
+}
+
+REASONS: dict[str, str] = {
+    **{matcher.REASON: _WORDS[level] for level, matcher in MATCHERS.items()},
+    **{code: _NEAR_WORDS[level] for level, code in NEAR_REASONS.items()},
+}
 """Code -> what it says of the row."""

@@ -9,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.errors import SourceError
+from shardkit.prepare.dedup.candidates import Candidates
+from shardkit.prepare.dedup.edges import Indices
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.keys import group_starts
+from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.dedup.signatures import Signed
 
 GUARD_ROWS = 1000
@@ -25,13 +28,16 @@ def by_source(
     """Source -> read, kept, and removed by level.
 
     Args:
-        kept: [N]
-        level_of: [N] number of the level that removed the row, -1 for kept ones.
+        kept: [n] of the rows that are deduplicated.
+        level_of: [n] place in LEVELS of the level that removed the row, -1 for kept ones.
     """
     table = {}
+    sources = signed.sources[: len(kept)]
     for number, name in enumerate(signed.names):
-        own = signed.sources == number
-        removed = {level: int((level_of[own] == place).sum()) for place, level in enumerate(levels)}
+        own = sources == number
+        if not own.any():
+            continue
+        removed = {level: int((level_of[own] == LEVELS.index(level)).sum()) for level in levels}
         table[name] = {"read": int(own.sum()), "kept": int(kept[own].sum()), **removed}
     return table
 
@@ -80,6 +86,41 @@ def frequent_texts(inputs: Inputs, signed: Signed, kept: npt.NDArray[np.bool_]) 
         for k in order
     ]
     return {"texts": len(found), "examples": int(sizes[found].sum()), "top": top}
+
+
+def conflicts(inputs: Inputs, candidates: Candidates, pairs: tuple[Indices, Indices]) -> dict[str, Any]:
+    """Equal images from which different texts were read: both stay, and at most one of the two is right.
+
+    Args:
+        pairs: candidates with the same images and other text.
+
+    Returns:
+        pairs: how many; top: the first hundred, each with its two ids and where the texts part.
+    """
+    found = candidates.transcribed[pairs[0]] & candidates.transcribed[pairs[1]]
+    one, two = pairs[0][found], pairs[1][found]
+    shown = slice(0, LISTED_TEXTS)
+    rows = candidates.positions[np.unique(np.concatenate([one[shown], two[shown]]))]
+    known = {
+        int(position): facts
+        for piece in inputs.slices(rows)
+        for position, facts in zip(piece.positions, facts_of(piece), strict=True)
+    }
+    top = []
+    for left, right in zip(candidates.positions[one[shown]], candidates.positions[two[shown]], strict=True):
+        pair = known[int(left)], known[int(right)]
+        same = next(
+            (place for place, (a, b) in enumerate(zip(pair[0].text, pair[1].text, strict=False)) if a != b),
+            min(len(facts.text) for facts in pair),
+        )
+        top.append(
+            {
+                "ids": [facts.example_id for facts in pair],
+                "from_character": same,
+                "texts": [excerpt(facts.text[same:]) for facts in pair],
+            }
+        )
+    return {"pairs": len(one), "top": top}
 
 
 def excerpt(text: str, limit: int = _EXCERPT) -> str:

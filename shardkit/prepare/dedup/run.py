@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,17 +20,23 @@ from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.candidates import find
-from shardkit.prepare.dedup.clusters import decide, stars
+from shardkit.prepare.dedup.clusters import Choice, decide, stars
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.keys import dense
-from shardkit.prepare.dedup.report import by_source, frequent_texts, guard
+from shardkit.prepare.dedup.levels import LEVELS, reason
+from shardkit.prepare.dedup.matchers import NEAR
+from shardkit.prepare.dedup.near import concerned, find_near, find_pairs, with_keepers
+from shardkit.prepare.dedup.report import by_source, conflicts, frequent_texts, guard
+from shardkit.prepare.dedup.retention import decisions, dimensions, retention
 from shardkit.prepare.dedup.signatures import sign
+from shardkit.prepare.dedup.tuples import alive_rows
 from shardkit.prepare.dedup.view import View
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.text import language
 
 
 def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
@@ -39,77 +48,115 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
         IntegrityError: where an input is damaged.
         OutputError: where the output cannot be written.
     """
-    inputs = open_inputs(config.inputs, bases=config.bases)
+    inputs = open_inputs(config.inputs, references=config.references, bases=config.bases)
     if config.dry_run:
         return _dry(config, inputs, on_progress)
     if config.output is None:
         raise ConfigError("there is no output", hint="name one with -o, or use --dry-run")
+    new = inputs.datasets[: inputs.num_datasets]
     holders = {shard.holder.path for dataset in inputs.datasets for shard in dataset.shards}
     with Output(
         config.output,
         stage="dedup",
         recipe=config.recipe(),
-        inputs=[dataset.id for dataset in inputs.datasets],
+        inputs=[dataset.id for dataset in new],
         protected=[*(dataset.path for dataset in inputs.datasets), *sorted(holders)],
         overwrite=config.overwrite,
     ) as output:
         if output.unchanged is not None:
             return _result(config, output.unchanged, unchanged=True)
-        view, tally, report = _decide(config, inputs, on_progress)
+        view, tally, report = _decide(config, inputs, output.scratch, on_progress)
         guard(report["by_source"], config.max_removed_per_source)
         sealed = Sealed(
             tally=tally,
             splits=inputs.splits,
-            shards=view.shards,
+            shards=view.selection.shards,
             tables={
-                "examples": view.examples(),
-                "assets": view.assets(),
+                "examples": view.selection.examples(),
+                "assets": view.selection.assets(),
                 "edges": view.edges(),
                 "clusters": view.clusters(),
+                "near": view.near(),
+                "retention": [view.retention],
             },
-            provenance=view.provenance(),
+            provenance=view.selection.provenance(),
             exclusions=view.exclusions(),
-            locations=view.locations,
-            totals=view.totals(),
+            locations=view.selection.locations,
+            totals=view.selection.totals(),
             report=report,
-            format_versions={"matchers": {level: MATCHERS[level].VERSION for level in view.levels}},
+            format_versions={"matchers": config.recipe()["levels"], "language": language.model()},
         )
         return _result(config, output.commit(sealed), unchanged=False)
 
 
-def _decide(config: DedupConfig, inputs: Inputs, on_progress: Progress) -> tuple[View, Tally, dict[str, Any]]:
+def _decide(
+    config: DedupConfig, inputs: Inputs, scratch: Path, on_progress: Progress
+) -> tuple[View, Tally, dict[str, Any]]:
     levels = config.ordered_levels
-    signed = sign(inputs, levels, workers=config.workers, on_progress=on_progress)
-    candidates = find(inputs, signed, priority=config.priority, workers=config.workers, on_progress=on_progress)
+    signed = sign(
+        inputs, tuple(level for level in levels if level in MATCHERS), workers=config.workers, on_progress=on_progress
+    )
+    for flags in signed.removable.values():
+        flags[inputs.num_new :] = False
+    near = find_near(config, inputs, signed, scratch, on_progress)
+    candidates = find(
+        inputs,
+        signed,
+        near=concerned(near),
+        priority=config.priority,
+        workers=config.workers,
+        on_progress=on_progress,
+    )
     at = candidates.positions
     equal = {level: dense(digests) for level, digests in candidates.equal.items()}
-    decision = decide(equal, {level: signed.removable[level][at] for level in levels}, candidates.rank)
+    same = decide(equal, {level: signed.removable[level][at] for level in equal}, candidates.rank)
+    same = replace(same, level=np.array([*(LEVELS.index(level) for level in equal), -1], np.int8)[same.level])
+    order = np.argsort(candidates.rank)
+    alive = alive_rows(at[order[same.level[order] < 0]], signed, near)
+    near = with_keepers(config, inputs, signed, alive, near, scratch, on_progress)
+    found = find_pairs(config, inputs, alive, near)
+    thresholds = np.array([config.threshold(level) if level in NEAR else 0.0 for level in LEVELS])
+    choice = Choice(same=same, edges=found.edges, places=at, rank=candidates.rank, num_new=inputs.num_new)
+    decision = choice.at(thresholds)
     kept = np.ones(inputs.num_rows, np.bool_)
     kept[at[decision.removed]] = False
+    kept[inputs.num_new :] = False
     # Pairs are looked for among rows that stay: a removed row is tied to its keeper already.
-    pictures = np.where(kept[at], dense(candidates.pictures), -1)
+    images = dense(candidates.pictures)
+    pictures = np.where(decision.level < 0, images, -1)
     view = View(
         inputs=inputs,
         signed=signed,
         candidates=candidates,
         decision=decision,
-        levels=levels,
+        found=found,
+        thresholds=thresholds,
         kept=kept,
         pairs=stars(pictures, candidates.rank),
+        retention=retention(
+            {level: NEAR[level].THRESHOLDS for level in levels if level in NEAR},
+            dimensions(signed, inputs.num_new),
+            decisions(choice, thresholds, inputs.num_new),
+        ),
         workers=config.workers,
     )
     level_of = np.full(inputs.num_rows, -1, np.int8)
     level_of[at] = decision.level
-    reasons = {MATCHERS[level].REASON: int((level_of == number).sum()) for number, level in enumerate(levels)}
-    tally = Tally(
-        read=inputs.num_rows,
-        kept=int(kept.sum()),
-        excluded=Counter({reason: count for reason, count in reasons.items() if count}),
+    here = slice(0, inputs.num_new)
+    gone = decision.removed
+    reasons = Counter(
+        reason(LEVELS[level], near=bool(via >= 0))
+        for level, via in zip(decision.level[gone].tolist(), decision.via[gone].tolist(), strict=True)
     )
+    tally = Tally(read=inputs.num_new, kept=int(kept.sum()), excluded=reasons)
     report = {
-        "by_source": by_source(signed, kept, levels, level_of),
+        "by_source": by_source(signed, kept[here], levels, level_of[here]),
         "frequent_texts": frequent_texts(inputs, signed, kept),
         "same_images_other_text": _sharing(view),
+        "conflicting_annotations": conflicts(
+            inputs, candidates, stars(np.where(same.level < 0, images, -1), candidates.rank)
+        ),
+        "vectors": near.vectors.report,
     }
     return view, tally, report
 
@@ -122,7 +169,8 @@ def _sharing(view: View) -> dict[str, int]:
 
 
 def _dry(config: DedupConfig, inputs: Inputs, on_progress: Progress) -> DedupResult:
-    _, tally, report = _decide(config, inputs, on_progress)
+    with TemporaryDirectory(prefix="shardkit-") as scratch:
+        _, tally, report = _decide(config, inputs, Path(scratch), on_progress)
     refused = None
     try:
         guard(report["by_source"], config.max_removed_per_source)

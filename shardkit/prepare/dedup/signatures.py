@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import xxhash
 
 from shardkit.digest import canonical_json
@@ -17,8 +19,12 @@ from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, asset_key
 from shardkit.prepare.dedup.names import Codes, Names, coded
+from shardkit.text.language import identify
 
-_NONE = np.uint64(0)
+NAMED = np.uint64(2**64 - 1)
+_LANGUAGE_CHARACTERS = 300
+_CURRENCY = r"$\u00a2-\u00a5\u058f\u060b\u07fe\u07ff\u09f2\u09f3\u09fb\u0af1\u0bf9\u0e3f\u17db\u20a0-\u20cf\ua838\ufdfc"
+_FIGURE = re.compile(rf"\d+|[{_CURRENCY}]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -45,19 +51,33 @@ class Signed:
     """[M] the row of each image."""
     image_keys: Keys
     """[M] its asset key."""
+    image_pixels: Keys
+    """[M] key of its pixel id."""
+    figures: Keys
+    """[N] key of the numbers and currency signs of the text, whatever their order; 0 without an image or a text."""
+    lengths: npt.NDArray[np.int64]
+    """[N] characters of the compared text."""
+    languages: Codes
+    """[N] index into `language_names`."""
+    language_names: tuple[str, ...]
+    """Ascending: what a row's metadata declares as `language` or `lang`, else what its text looks like; `und` for none."""
+    roles: Keys
+    """[N] key of who speaks when, 0 where nobody does; `NAMED` for texts that are compared whole or not at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Part:
     positions: Positions
     numbers: npt.NDArray[np.uint64]
-    """[n, levels + 2] keys, then picture and text."""
+    """[n, levels + 4] keys, then picture, text, figures and roles."""
     flags: npt.NDArray[np.bool_]
     """[n, levels]"""
     sizes: npt.NDArray[np.int64]
-    """[n, 3]"""
+    """[n, 4]"""
     sources: tuple[list[str], Codes]
+    languages: tuple[list[str], Codes]
     image_keys: Keys
+    image_pixels: Keys
 
 
 def key_of(data: bytes | None) -> int:
@@ -67,22 +87,45 @@ def key_of(data: bytes | None) -> int:
 
 def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
     """Keys of the rows of a slice; run by a worker."""
-    numbers, flags, sizes, sources, image_keys = [], [], [], [], []
+    numbers, flags, sizes, sources, image_keys, pixels = [], [], [], [], [], []
+    languages: list[str | None] = []
+    unknown: list[tuple[int, str]] = []
     for facts in facts_of(piece):
         matchers = [MATCHERS[level] for level in levels]
-        numbers.append([*(key_of(m.signature(facts)) for m in matchers), _picture(facts), _text(facts)])
+        numbers.append([*(key_of(m.signature(facts)) for m in matchers), *(key(facts) for key in _KEYS)])
         flags.append([matcher.removable(facts) for matcher in matchers])
-        sizes.append([len(facts.assets), facts.num_pixels, facts.num_bytes])
+        sizes.append([len(facts.assets), facts.num_pixels, facts.num_bytes, len(facts.text)])
+        declared = _declared_language(facts)
+        if declared is None:
+            unknown.append((len(languages), facts.raw_text[:_LANGUAGE_CHARACTERS]))
+        languages.append(declared)
         sources.append(facts.source)
         image_keys += [asset_key(*image) for image in zip(facts.assets, facts.frames, strict=True)]
+        pixels += [int(pixel[:16], 16) for pixel in facts.pixels]
+    for (row, _), (code, _) in zip(unknown, identify(text for _, text in unknown), strict=True):
+        languages[row] = code
     return _Part(
         positions=piece.positions,
+        languages=coded(languages),
         numbers=np.array(numbers, np.uint64),
         flags=np.array(flags, np.bool_),
         sizes=np.array(sizes, np.int64),
         sources=coded(sources),
         image_keys=np.array(image_keys, np.uint64),
+        image_pixels=np.array(pixels, np.uint64),
     )
+
+
+def _declared_language(facts: Facts) -> str | None:
+    """What the metadata says, in small letters and without a region."""
+    if "lang" not in facts.metadata:
+        return None
+    metadata = orjson.loads(facts.metadata)
+    for name in ("language", "lang"):
+        value = metadata.get(name)
+        if isinstance(value, str) and value.strip():
+            return value.strip().lower().replace("_", "-").split("-")[0]
+    return None
 
 
 def _picture(facts: Facts) -> int:
@@ -93,35 +136,62 @@ def _text(facts: Facts) -> int:
     return key_of(facts.text.encode() if facts.text else None)
 
 
+def _figures(facts: Facts) -> int:
+    if not (facts.pixels and facts.text):
+        return 0
+    return key_of(" ".join(figures(facts.text)).encode())
+
+
+def figures(text: str) -> list[str]:
+    """Numbers and currency signs of a compared text, whatever their order."""
+    return sorted(_FIGURE.findall(text))
+
+
+def _roles(facts: Facts) -> int:
+    return int(NAMED) if facts.named else key_of(facts.roles or None)
+
+
+_KEYS = (_picture, _text, _figures, _roles)
+
+
 def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: Progress) -> Signed:
     """Read all rows once."""
     num_rows, total = inputs.num_rows, sum(len(dataset.shards) for dataset in inputs.datasets)
-    numbers = np.zeros((len(levels) + 2, num_rows), np.uint64)
+    numbers = np.zeros((len(levels) + len(_KEYS), num_rows), np.uint64)
     flags = np.zeros((len(levels), num_rows), np.bool_)
-    sizes = np.zeros((3, num_rows), np.int64)
-    sources = Names(num_rows)
-    image_rows, image_keys = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    sizes = np.zeros((4, num_rows), np.int64)
+    sources, languages = Names(num_rows), Names(num_rows)
+    image_rows, image_keys, image_pixels = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for done, part in enumerate(_parts(inputs, levels, workers), 1):
         numbers[:, part.positions] = part.numbers.T
         flags[:, part.positions] = part.flags.T
         sizes[:, part.positions] = part.sizes.T
         sources.put(part.positions, *part.sources)
+        languages.put(part.positions, *part.languages)
         image_rows.append(np.repeat(part.positions, part.sizes[:, 0]))
         image_keys.append(part.image_keys)
+        image_pixels.append(part.image_pixels)
         on_progress(done, total, "reading")
     codes, names = sources.sorted()
+    language_codes, language_names = languages.sorted()
     return Signed(
         keys=dict(zip(levels, numbers[: len(levels)], strict=True)),
         removable=dict(zip(levels, flags, strict=True)),
-        pictures=numbers[-2],
-        texts=numbers[-1],
+        pictures=numbers[-4],
+        texts=numbers[-3],
+        figures=numbers[-2],
+        roles=numbers[-1],
         sources=codes.astype(np.int32),
         names=names,
         images=sizes[0].astype(np.int32),
         pixels=sizes[1],
         bytes=sizes[2],
+        lengths=sizes[3],
+        languages=language_codes,
+        language_names=language_names,
         image_rows=np.concatenate(image_rows),
         image_keys=np.concatenate(image_keys),
+        image_pixels=np.concatenate(image_pixels),
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +13,16 @@ from shardkit.engine import map_ordered
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.candidates import Candidates
 from shardkit.prepare.dedup.clusters import Decision
+from shardkit.prepare.dedup.edges import RowEdges
 from shardkit.prepare.dedup.inputs import Inputs, Slice, facts_of
-from shardkit.prepare.dedup.keys import asset_keys, hex_id, leading
+from shardkit.prepare.dedup.keys import hex_id
+from shardkit.prepare.dedup.levels import LEVELS, TEXT, reason
+from shardkit.prepare.dedup.matchers import NEAR
+from shardkit.prepare.dedup.near import Found
 from shardkit.prepare.dedup.signatures import Signed
+from shardkit.prepare.selection import Selection
 from shardkit.records import Exclusion
-from shardkit.records.manifest import ShardEntry
-from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.schema import TABLES
 
 SAME_IMAGES = "image"
 """Level of an edge between two examples that both stay: the same images, other text. A split keeps them together."""
@@ -32,102 +35,135 @@ class View:
     signed: Signed
     candidates: Candidates
     decision: Decision
-    levels: tuple[str, ...]
+    found: Found
+    thresholds: npt.NDArray[np.float64]
+    """By place in LEVELS."""
     kept: npt.NDArray[np.bool_]
-    """[N] of all rows."""
+    """[N] of all rows; those of references are not kept, they are not here."""
     pairs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     """Candidates with the same images and other text, as (centre, other)."""
+    retention: pa.Table
+    """What other thresholds would keep."""
     workers: int
 
-    # ------------------------------------------------------------------ shards
     @property
-    def shards(self) -> tuple[ShardEntry, ...]:
-        """All shards of the inputs, also those without a kept row: a split looks at removed rows."""
-        refs = [shard for dataset in self.inputs.datasets for shard in dataset.shards]
-        return tuple(replace(shard.entry, dataset=shard.holder.id) for shard in refs)
-
-    @property
-    def locations(self) -> dict[str, Path]:
-        return {s.holder.id: s.holder.path for dataset in self.inputs.datasets for s in dataset.shards}
-
-    @property
-    def _first_shard(self) -> list[int]:
-        """Of each dataset: the place of its first shard in the output's list."""
-        sizes = [len(dataset.shards) for dataset in self.inputs.datasets]
-        return [sum(sizes[:number]) for number in range(len(sizes))]
-
-    def _own(self, number: int) -> slice:
-        return slice(self.inputs.starts[number], self.inputs.starts[number + 1])
+    def selection(self) -> Selection:
+        """The kept rows."""
+        return Selection(inputs=self.inputs, counted=self.signed, kept=self.kept)
 
     # ------------------------------------------------------------------ tables
-    def examples(self) -> Iterator[pa.Table]:
-        schema = TABLES["examples"]
-        place = schema.get_field_index("shard_index")
-        yield schema.empty_table()
-        for number, dataset in enumerate(self.inputs.datasets):
-            table = dataset.table("examples").filter(pa.array(self.kept[self._own(number)]))
-            shards = pa.array(np.asarray(table["shard_index"].to_numpy(), np.int32) + self._first_shard[number])
-            yield table.set_column(place, schema.field(place), shards.cast(pa.int32())).cast(schema)
-
-    def assets(self) -> Iterator[pa.Table]:
-        kept = self._kept_assets()
-        yield TABLES["assets"].empty_table()
-        for dataset in self.inputs.datasets:
-            table = dataset.table("assets").cast(TABLES["assets"])
-            yield table.filter(pa.array(np.isin(asset_keys(table), kept)))
-
-    def provenance(self) -> Iterator[pa.Table]:
-        """Rows of kept examples, and further origins of assets that stay."""
-        kept = self._kept_assets()
-        yield PROVENANCE.empty_table()
-        for number, dataset in enumerate(self.inputs.datasets):
-            ids = dataset.table("examples", ["example_id"]).filter(pa.array(self.kept[self._own(number)]))
-            table = dataset.table("provenance").cast(PROVENANCE)
-            images = asset_keys(table)
-            stays = np.isin(leading(table["example_id"]), leading(ids["example_id"]))
-            stays |= (images != 0) & np.isin(images, kept)
-            yield table.filter(pa.array(stays))
-
-    def _kept_assets(self) -> npt.NDArray[np.uint64]:
-        return np.unique(self.signed.image_keys[self.kept[self.signed.image_rows]])
-
     def edges(self) -> Iterator[pa.Table]:
-        """Removed rows with their keepers, then pairs that both stay."""
+        """Removed rows with their keepers, then pairs that both stay and belong together."""
         yield TABLES["edges"].empty_table()
-        removed = self.decision.removed
+        decision, found = self.decision, self.found
+        removed = decision.removed
+        near = removed[decision.via[removed] >= 0]
+        for start in range(0, len(near), _PART_ROWS):
+            gone = near[start : start + _PART_ROWS]
+            via = found.edges.take(decision.via[gone])
+            # The level of a row that equals one that went is its own; what is near is what the other two share.
+            yield self._edges(decision.level[gone], via, decision.keeper[gone], gone)
         level_of = np.full(self.inputs.num_rows, -1, np.int8)
-        level_of[self.candidates.positions[removed]] = self.decision.level[removed]
-        pieces = self.inputs.slices(np.sort(self.candidates.positions[removed]))
-        jobs = ((piece, [self.levels[k] for k in level_of[piece.positions]]) for piece in pieces)
+        equal = removed[decision.via[removed] < 0]
+        level_of[self.candidates.positions[equal]] = decision.level[equal]
+        pieces = self.inputs.slices(np.sort(self.candidates.positions[equal]))
+        jobs = ((piece, [LEVELS[k] for k in level_of[piece.positions]]) for piece in pieces)
         for piece, levels, evidence in map_ordered(_evidence_of, jobs, workers=self.workers):
-            at = np.searchsorted(self.candidates.positions, piece.positions)
-            yield self._edges(levels, self.decision.keeper[at], at, evidence)
+            at = self._places(piece.positions)
+            yield self._table(levels, np.ones(len(at)), decision.keeper[at], at, evidence)
         centres, others = self.pairs
         for start in range(0, len(centres), _PART_ROWS):
-            part = slice(start, start + _PART_ROWS)
-            evidence = ["same images, other text"] * len(centres[part])
-            yield self._edges([SAME_IMAGES] * len(evidence), centres[part], others[part], evidence)
+            here = slice(start, start + _PART_ROWS)
+            size = len(centres[here])
+            evidence = ["same images, other text"] * size
+            yield self._table([SAME_IMAGES] * size, np.ones(size), centres[here], others[here], evidence)
+        for edges, name in ((self.ties, None), (self.found.tied, SAME_IMAGES)):
+            both = edges.take(self._both_stay(edges))
+            for part in self._parts_of(both):
+                yield self._edges(part.level, part, self._places(part.one), self._places(part.two), name=name)
+
+    def near(self) -> Iterator[pa.Table]:
+        """Scored pairs that removed nothing: under the threshold, both kept for another reason, or for review."""
+        yield TABLES["near"].empty_table()
+        used = np.zeros(len(self.found.edges), np.bool_)
+        used[self.decision.via[self.decision.via >= 0]] = True
+        for edges, outcome in ((self.found.edges.take(~used), None), (self.found.review, "review")):
+            for part in self._parts_of(edges):
+                enough = part.score >= self.thresholds[part.level]
+                outcomes = [outcome or ("kept" if high else "below") for high in enough]
+                columns = {
+                    "level": [LEVELS[k] for k in part.level],
+                    "score": part.score,
+                    "example_id": self._ids(self._places(part.one)),
+                    "other_id": self._ids(self._places(part.two)),
+                    "outcome": outcomes,
+                    "evidence": _near_evidence(part),
+                }
+                yield pa.table(columns, schema=TABLES["near"])
+
+    def _parts_of(self, edges: RowEdges) -> Iterator[RowEdges]:
+        for start in range(0, len(edges), _PART_ROWS):
+            yield edges.take(np.arange(start, min(start + _PART_ROWS, len(edges))))
+
+    def _both_stay(self, edges: RowEdges) -> npt.NDArray[np.bool_]:
+        stays = self.kept.copy()
+        stays[self.inputs.num_new :] = True
+        both: npt.NDArray[np.bool_] = stays[edges.one] & stays[edges.two]
+        return both & (edges.score >= self.thresholds[edges.level])
+
+    @property
+    def ties(self) -> RowEdges:
+        """Near pairs of which neither may go."""
+        edges = self.found.edges
+        return edges.take(np.flatnonzero(edges.level == TEXT))
+
+    def _places(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self.candidates.positions, positions)
+
+    def _ids(self, places: npt.NDArray[np.int64]) -> list[str]:
+        return [hex_id(pair) for pair in self.candidates.ids[places]]
 
     def _edges(
-        self, levels: list[str], kept: npt.NDArray[np.int64], other: npt.NDArray[np.int64], evidence: list[str]
+        self,
+        levels: npt.NDArray[np.int8],
+        via: RowEdges,
+        kept: npt.NDArray[np.int64],
+        other: npt.NDArray[np.int64],
+        *,
+        name: str | None = None,
+    ) -> pa.Table:
+        names = [name or LEVELS[level] for level in levels]
+        return self._table(names, via.score, kept, other, _near_evidence(via))
+
+    def _table(
+        self,
+        levels: list[str],
+        score: npt.NDArray[np.float64],
+        kept: npt.NDArray[np.int64],
+        other: npt.NDArray[np.int64],
+        evidence: list[str],
     ) -> pa.Table:
         columns = {
             "level": levels,
-            "score": [1.0] * len(levels),
-            "kept_id": [hex_id(pair) for pair in self.candidates.ids[kept]],
-            "removed_id": [hex_id(pair) for pair in self.candidates.ids[other]],
+            "score": score,
+            "kept_id": self._ids(kept),
+            "removed_id": self._ids(other),
             "evidence": evidence,
         }
         return pa.table(columns, schema=TABLES["edges"])
 
     def clusters(self) -> Iterator[pa.Table]:
-        """Keepers with the rows removed for them; clusters are numbered in the order of their keepers."""
+        """Keepers with the rows removed for them; clusters are numbered in the order of their keepers.
+
+        A keeper of a reference dataset is not named here: its shards are none of the output's.
+        """
         yield TABLES["clusters"].empty_table()
         removed = self.decision.removed
         keepers = np.unique(self.decision.keeper[removed])
         members = np.concatenate([keepers, removed])
         number = np.searchsorted(keepers, np.concatenate([keepers, self.decision.keeper[removed]]))
         order = np.lexsort((members, np.concatenate([np.zeros(len(keepers)), np.ones(len(removed))]), number))
+        order = order[self.candidates.positions[members[order]] < self.inputs.num_new]
         for start in range(0, len(order), _PART_ROWS):
             part = order[start : start + _PART_ROWS]
             at = members[part]
@@ -135,9 +171,11 @@ class View:
             dataset = np.searchsorted(self.inputs.starts, positions, side="right") - 1
             columns = {
                 "cluster": number[part].astype(np.int32),
-                "example_id": [hex_id(pair) for pair in self.candidates.ids[at]],
+                "example_id": self._ids(at),
                 "source": [self.signed.names[k] for k in self.signed.sources[positions]],
-                "shard_index": (self.inputs.shards[positions] + np.array(self._first_shard)[dataset]).astype(np.int32),
+                "shard_index": (self.inputs.shards[positions] + np.array(self.selection.first_shard)[dataset]).astype(
+                    np.int32
+                ),
                 "row": self.inputs.rows[positions],
                 "kept": self.decision.level[at] < 0,
             }
@@ -146,46 +184,28 @@ class View:
     # ------------------------------------------------------------------ exclusions
     def exclusions(self) -> Iterator[Exclusion]:
         """Removed rows in the order of the inputs."""
-        for number, dataset in enumerate(self.inputs.datasets):
-            own = self._own(number)
-            table = dataset.table("examples", ["input", "position"])
-            gone = np.flatnonzero(~self.kept[own])
-            table = table.take(pa.array(gone))
-            at = np.searchsorted(self.candidates.positions, gone + own.start)
+        for rows, table in self.selection.removed(["input", "position"]):
+            at = np.searchsorted(self.candidates.positions, rows)
             for index, input_, position in zip(
                 at, table["input"].to_pylist(), table["position"].to_pylist(), strict=True
             ):
-                level = self.levels[self.decision.level[index]]
+                level = LEVELS[self.decision.level[index]]
+                near = bool(self.decision.via[index] >= 0)
                 kept = hex_id(self.candidates.ids[self.decision.keeper[index]])
                 yield Exclusion(
                     input=input_,
                     position=position,
-                    reason=MATCHERS[level].REASON,
-                    detail=f"at level {level} it equals the example {kept}, which is kept",
+                    reason=reason(level, near=near),
+                    detail=f"at level {level} it {'is near' if near else 'equals'} the example {kept}, which is kept",
                 )
-
-    # ------------------------------------------------------------------ totals
-    def totals(self) -> dict[str, dict[str, dict[str, int]]]:
-        """by_split and by_source of the kept rows."""
-        of_split = self.inputs.split_of()
-        return {
-            "by_split": {s: self._sums(self.kept & (of_split == k)) for k, s in enumerate(self.inputs.splits)},
-            "by_source": {
-                s: self._sums(self.kept & (self.signed.sources == k)) for k, s in enumerate(self.signed.names)
-            },
-        }
-
-    def _sums(self, rows: npt.NDArray[np.bool_]) -> dict[str, int]:
-        signed = self.signed
-        return {
-            "bytes": int(signed.bytes[rows].sum()),
-            "examples": int(rows.sum()),
-            "images": int(signed.images[rows].sum()),
-            "pixels": int(signed.pixels[rows].sum()),
-        }
 
 
 def _evidence_of(job: tuple[Slice, list[str]]) -> tuple[Slice, list[str], list[str]]:
     """What was found equal, for each row of a slice; run by a worker."""
     piece, levels = job
     return piece, levels, [MATCHERS[level].evidence(f) for level, f in zip(levels, facts_of(piece), strict=True)]
+
+
+def _near_evidence(edges: RowEdges) -> list[str]:
+    rows = zip(edges.level.tolist(), edges.score.tolist(), edges.detail.tolist(), strict=True)
+    return [NEAR[LEVELS[level]].evidence(score, detail) for level, score, detail in rows]

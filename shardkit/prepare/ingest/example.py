@@ -256,6 +256,7 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
         "pixel_id": media.pixel_id,
         "phash": media.looks.phash,
         "phash_fine": media.looks.phash_fine,
+        "preview": media.looks.preview,
         "class": media.looks.picture_class,
         "has_gps": media.has_gps,
     }

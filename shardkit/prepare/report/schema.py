@@ -6,6 +6,7 @@ from typing import Any
 
 from shardkit import errors
 from shardkit.errors import ShardkitError
+from shardkit.prepare.decontaminate import reasons as decontaminate
 from shardkit.prepare.dedup import reasons as dedup
 from shardkit.prepare.ingest import reasons as ingest
 from shardkit.prepare.split import reasons as split
@@ -15,6 +16,7 @@ from shardkit.store.schema import FORMAT_VERSIONS, TABLES
 REASONS = {
     "ingest": ingest.REASONS,
     "dedup": dedup.REASONS,
+    "decontaminate": decontaminate.REASONS,
     "split": split.REASONS,
     "tokenize": tokenize.REASONS,
 }

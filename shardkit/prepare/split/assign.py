@@ -16,8 +16,8 @@ import numpy as np
 
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
+from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import Keys
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.groups import Groups
 from shardkit.prepare.split.ledger import Ledger
 from shardkit.sequence.plan.order import mix64_array

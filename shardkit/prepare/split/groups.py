@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.errors import SourceError
+from shardkit.prepare.components import Indices, components, in_many_groups, same_value
 from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import facts_of
 from shardkit.prepare.dedup.keys import Keys
 from shardkit.prepare.dedup.report import excerpt
-from shardkit.prepare.split.components import Indices, components, in_many_groups, same_value
 from shardkit.prepare.split.rows import Rows
 from shardkit.prepare.split.ties import KINDS, tie_values
 
@@ -81,6 +81,7 @@ def join(rows: Rows, *, frequent_limit: int) -> Groups:
         same_value(rows.values[ties], rows.value_rows[ties]),
         same_value(rows.keys, nodes),
         same_value((rows.joined + 1).astype(np.uint64), nodes),
+        _near(rows, frequent),
     ]
     derived = np.flatnonzero(rows.parents)
     if len(derived):
@@ -90,6 +91,15 @@ def join(rows: Rows, *, frequent_limit: int) -> Groups:
             same_value(np.concatenate([rows.ids[parents], rows.parents[derived]]), np.concatenate([parents, derived]))
         )
     return Groups(rows=rows, of_row=components(len(rows), edges), frequent=frequent)
+
+
+def _near(rows: Rows, frequent: Keys) -> tuple[Indices, Indices]:
+    """Near rows; pictures that look alike tie nothing where one of them is boilerplate."""
+    common = np.zeros(len(rows), np.bool_)
+    common[rows.value_rows[np.isin(rows.values, frequent)]] = True
+    one, two = rows.near
+    ties = ~(rows.near_pictures & (common[one] | common[two]))
+    return one[ties], two[ties]
 
 
 def guard(groups: Groups, *, share: float) -> None:

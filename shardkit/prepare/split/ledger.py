@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import Keys, leading
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.rows import Rows, example_keys, group_keys
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import TABLES

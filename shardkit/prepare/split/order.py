@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.digest import mix64
+from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import group_starts
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.groups import Groups
 from shardkit.sequence.plan.order import mix64_array
 

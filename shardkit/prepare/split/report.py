@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardkit.prepare.components import Indices
 from shardkit.prepare.split.assign import Assignment
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.groups import Groups
 
 _LISTED = 20

@@ -19,10 +19,10 @@ import xxhash
 
 from shardkit.digest import mix64
 from shardkit.engine import Progress, map_ordered
+from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
 from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.dedup.names import Names, coded
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.declared import by_path, path_key
 from shardkit.prepare.split.ties import KINDS, Tied, tie_bits, tie_slice
@@ -56,6 +56,10 @@ class Rows:
     value_rows: Indices
     values: Keys
     """[M] each: row and value of everything that ties, see `ties.py`."""
+    near: tuple[Indices, Indices]
+    """[E] each: rows that dedup found near."""
+    near_pictures: npt.NDArray[np.bool_]
+    """[E] whether only their pictures are; their texts are others."""
     joined: Indices
     """[N] component that an earlier split of the very input gave the row, as a number; -1 where there is none."""
     permitted: Keys
@@ -95,6 +99,7 @@ def read_rows(dataset: Dataset, old: Dataset | None, config: SplitConfig, on_pro
         places = [own, _places(dataset, removed), tables[2]]
         declared.put(slice(None), *coded(key for table in places for key in _path_keys(config.group_by, table)))
     ids = np.concatenate([leading(table["example_id"]) for table in tables])
+    near, near_pictures = _near(dataset, ids[here])
     codes, names = declared.sorted()
     source_codes, source_names = sources.sorted()
     return Rows(
@@ -111,6 +116,8 @@ def read_rows(dataset: Dataset, old: Dataset | None, config: SplitConfig, on_pro
         sizes=sizes,
         value_rows=np.concatenate(value_rows),
         values=np.concatenate(values),
+        near=near,
+        near_pictures=near_pictures,
         joined=np.concatenate([_joined(dataset, num[0]), np.full(num[1] + num[2], -1)]),
         permitted=_permitted(dataset),
         examples=own,
@@ -142,6 +149,24 @@ def _removed(dataset: Dataset) -> pa.Table:
         return dataset.table("examples", columns).slice(0, 0)
     table = dataset.table("clusters", [*columns, "kept"])
     return table.filter(pc.invert(table["kept"]))
+
+
+def _near(dataset: Dataset, ids: Keys) -> tuple[tuple[Indices, Indices], npt.NDArray[np.bool_]]:
+    """Pairs of rows, removed or not, that the input's dedup found near but not equal; equal ones tie by their values."""
+    if not dataset.has_table("edges"):
+        return (np.empty(0, np.int64), np.empty(0, np.int64)), np.empty(0, np.bool_)
+    table = dataset.table("edges", ["level", "score", "kept_id", "removed_id"])
+    table = table.filter(pc.less(table["score"], 1.0))
+    order = np.argsort(ids, kind="stable")
+    found = []
+    for column in ("kept_id", "removed_id"):
+        wanted = leading(table[column])
+        at = np.minimum(np.searchsorted(ids[order], wanted), max(len(ids) - 1, 0))
+        found.append(np.where(ids[order][at] == wanted, order[at], -1) if len(ids) else np.full(len(wanted), -1))
+    # A keeper may lie in a reference dataset, which is not split here.
+    both = (found[0] >= 0) & (found[1] >= 0)
+    pictures = np.asarray(pc.equal(table["level"], "image").to_numpy(zero_copy_only=False), np.bool_)
+    return (found[0][both], found[1][both]), pictures[both]
 
 
 def _joined(dataset: Dataset, num_rows: int) -> Indices:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
+from shardkit.prepare.components import Indices
 from shardkit.prepare.split.assign import Assignment, assign, check_not_empty
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.config import SplitConfig, SplitResult
 from shardkit.prepare.split.declared import by_field
 from shardkit.prepare.split.groups import Groups, guard, join

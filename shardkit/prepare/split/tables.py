@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import asset_keys, leading
-from shardkit.prepare.split.components import Indices
 from shardkit.prepare.split.groups import Groups, describe
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES

@@ -272,7 +272,7 @@ def test_settings_that_cannot_be(tmp_path: Path):
     write(tmp_path / "a", ROWS[:2])
     with pytest.raises(ConfigError) as caught:
         dedup(None, tmp_path / "a", levels=("exact", "fuzzy"))
-    assert caught.value.what == "there is no level 'fuzzy'; there are exact, pixel, text"
+    assert caught.value.what == "there is no level 'fuzzy'; there are exact, pixel, perceptual, text, semantic"
     assert "--level" in caught.value.hint
     with pytest.raises(ConfigError, match="named twice"):
         dedup(None, tmp_path / "a", tmp_path / "a")

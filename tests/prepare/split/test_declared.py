@@ -11,7 +11,7 @@ from shardkit.prepare.split.declared import fact_key, path_key
 def facts(group: str | None = None, assets: tuple[str, ...] = (), **metadata) -> Facts:
     return Facts(
         example_id="0" * 32, source="web", group=group, metadata=json.dumps(metadata), assets=assets, frames=(0,) * len(assets),
-        pixels=(), stored=(), num_pixels=0, num_bytes=0, raw_text="", text="", parts=b"",
+        pixels=(), stored=(), num_pixels=0, num_bytes=0, raw_text="", text="", parts=b"", roles=b"", named=False, kinds=frozenset(),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardkit.prepare.split.components import components, in_many_groups, same_value
+from shardkit.prepare.components import components, in_many_groups, same_value
 
 
 def ints(*values: int) -> np.ndarray:

@@ -1,0 +1,127 @@
+"""How good and how fast dedup is.
+
+    python benchmarks/bench_dedup.py quality [--data DIR] [--part NAME] [--json]
+    python benchmarks/bench_dedup.py speed [--texts N] [--images N] [--json]
+    python benchmarks/bench_dedup.py semantic [--data DIR] [--json]
+
+`quality` runs the real stages over the truth sets of a folder like shared/data; a part that has no data there is left
+out. Peers (imagehash, datasketch, rensa, datatrove: the extra `bench`) are measured in the same run where they are
+installed. `speed` is from an ingested dataset to the committed view, with two workers, at a quarter, a half and all of
+the texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = {
+    "perceptual": ("dedup_images", "perceptual"),
+    "pages": ("dedup_images", "pages"),
+    "text": ("dedup_texts", "text"),
+}
+"""Section -> its module and function: data folder -> figures, None where the folder has none of its data."""
+VERSIONS = ("shardkit", "numpy", "pyarrow", "pillow", "ImageHash", "datasketch", "rensa", "datatrove")
+
+
+def about() -> dict[str, Any]:
+    versions = {}
+    for name in VERSIONS:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    return {"machine": machine, "python": platform.python_version(), "versions": versions}
+
+
+def quality(options: argparse.Namespace) -> dict[str, Any]:
+    found = {}
+    for name in options.part or PARTS:
+        module, function = PARTS[name]
+        section = getattr(importlib.import_module(module), function)(options.data)
+        if section is not None:
+            found[name] = section
+    return found
+
+
+def speed(options: argparse.Namespace) -> dict[str, Any]:
+    bench_ingest, dedup_speed = importlib.import_module("bench_ingest"), importlib.import_module("dedup_speed")
+    bench_ingest.adopt_orphans()
+    with tempfile.TemporaryDirectory(dir=options.work) as folder:
+        corpus = Path(folder, "corpus")
+        sizes = {"--texts": options.texts, "--images": options.images, "--pages": 0, "--docs": 0}
+        words = [str(word) for pair in sizes.items() for word in pair]
+        command = [sys.executable, str(options.shared / "make_corpus.py"), "--out", str(corpus), *words]
+        subprocess.run(command, check=True, capture_output=True)
+        found: dict[str, Any] = dedup_speed.speed(
+            corpus,
+            Path(folder),
+            sizes=[options.texts // 4, options.texts // 2, options.texts],
+            peer_texts=options.peer_texts,
+            signatures=options.signatures,
+        )
+    return found
+
+
+def semantic(options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = importlib.import_module("dedup_semantic").semantic(options.data)
+    return found
+
+
+COMMANDS = {"quality": quality, "speed": speed, "semantic": semantic}
+
+
+def lines(found: Any, depth: int = 0) -> list[str]:
+    """Nested figures as indented lines, rows of figures as a table."""
+    if isinstance(found, list) and found and isinstance(found[0], dict):
+        names = list(dict.fromkeys(name for row in found for name in row))
+        cells = [names, *([str(row.get(name, "")) for name in names] for row in found)]
+        widths = [max(len(row[place]) for row in cells) for place in range(len(names))]
+        return ["  " * depth + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+    out = []
+    for name, value in found.items():
+        if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
+            out += ["  " * depth + f"{name}:", *lines(value, depth + 1)]
+        else:
+            out.append("  " * depth + f"{name:24} {value}")
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in COMMANDS:
+        command = commands.add_parser(name)
+        command.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="where make_corpus.py lies")
+        command.add_argument("--json", action="store_true", dest="as_json")
+        if name != "speed":
+            command.add_argument("--data", type=Path, help="folder of truth sets (default: data in --shared)")
+        if name == "quality":
+            command.add_argument("--part", action="append", choices=list(PARTS), help="only this section; repeatable")
+        if name == "speed":
+            command.add_argument("--texts", type=int, default=200_000)
+            command.add_argument("--images", type=int, default=20_000)
+            command.add_argument("--peer-texts", type=int, default=8_000, help="that datatrove gets")
+            command.add_argument("--signatures", type=int, default=5_000_000, help="of the bands alone")
+            command.add_argument("--work", type=Path, help="where the temporary folder is made")
+    options = parser.parse_args()
+    if getattr(options, "data", True) is None:
+        options.data = options.shared / "data"
+    figures = COMMANDS[options.command](options)
+    found = {"about": about(), **figures}
+    print(json.dumps(found) if options.as_json else "\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""A picture in small, without its border, from the one decode: what dedup needs to find pictures that were cropped or framed.
+
+    128 x 128 cells -> rows and columns of one grey taken off the four sides -> 32 x 32 greys
+
+Everything is whole numbers (Pillow's fixed-point arithmetic, sums), so a preview is the same on every platform.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+SIDE = 32
+
+_Cells = npt.NDArray[np.uint8]
+
+_FLAT = 12
+"""Greys between the darkest and the lightest cell of a border's row: what lossy coding leaves of one colour."""
+_MOST = 4
+"""A quarter of the cells a side and no more: a picture that is flat further in is one of something small."""
+
+
+def preview_of(cells: _Cells) -> bytes:
+    """[n, n] greys, n a multiple of SIDE -> SIDE * SIDE greys of what is inside the border, row by row, one byte each."""
+    top, bottom, left, right = (_border(edge) for edge in (cells, cells[::-1], cells.T, cells.T[::-1]))
+    if not (top or bottom or left or right):
+        size = len(cells) // SIDE
+        sums = cells.reshape(-1, size).sum(1, dtype=np.uint16).reshape(SIDE, size, SIDE).sum(1, dtype=np.uint16)
+        return (sums // size**2).astype(np.uint8).tobytes()
+    inner = (left, top, len(cells) - right, len(cells) - bottom)
+    small = Image.fromarray(cells).resize((SIDE, SIDE), Image.Resampling.BOX, box=inner)
+    return small.tobytes()
+
+
+def _border(cells: _Cells) -> int:
+    """How many rows at the top are of the grey of the first one, with the one behind them, which holds some of both."""
+    first = cells[0]
+    low, high = int(first.min()), int(first.max())
+    if high - low > _FLAT:
+        return 0
+    most = len(cells) // _MOST
+    rows = cells[:most]
+    lowest, highest = np.minimum(rows.min(1), low), np.maximum(rows.max(1), high)
+    other = highest - lowest > _FLAT
+    rows_of_it = int(other.argmax()) if other.any() else 0
+    return rows_of_it + 1 if rows_of_it else 0

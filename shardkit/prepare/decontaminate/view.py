@@ -1,0 +1,132 @@
+"""The output: rows of the inputs' shards, what earlier stages said of them, evidence and exclusions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardkit.prepare.decontaminate.items import Bench
+from shardkit.prepare.decontaminate.verdicts import Verdicts
+from shardkit.prepare.dedup.inputs import Inputs, Positions
+from shardkit.prepare.dedup.keys import Keys
+from shardkit.prepare.selection import Selection
+from shardkit.records import Exclusion
+from shardkit.store.schema import TABLES
+
+_PART_ROWS = 65_536
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Read:
+    """What the first reading says of all N rows."""
+
+    sources: npt.NDArray[np.int32]
+    names: tuple[str, ...]
+    groups: Keys
+    """[N]"""
+    images: npt.NDArray[np.int32]
+    pixels: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    image_rows: Positions
+    image_keys: Keys
+
+
+def evidence(inputs: Inputs, made: Verdicts, benches: Sequence[Bench]) -> Iterator[pa.Table]:
+    """tables/evidence: by benchmark, item and row."""
+    schema = TABLES["evidence"]
+    yield schema.empty_table()
+    ids = _ids(inputs, np.array([finding.position for finding in made.evidence], np.int64))
+    for start in range(0, len(made.evidence), _PART_ROWS):
+        part = made.evidence[start : start + _PART_ROWS]
+        rows = [
+            {
+                "benchmark": benches[made.owner[finding.item]].name,
+                "item": made.items[finding.item].label,
+                "kind": finding.kind,
+                "measure": finding.measure,
+                "score": finding.score,
+                "example_id": ids[finding.position],
+                "verdict": finding.verdict,
+                "examples": made.occurrences[finding.item, finding.kind, finding.verdict],
+                "excerpt": finding.text,
+            }
+            for finding in part
+        ]
+        yield pa.Table.from_pylist(rows, schema=schema)
+
+
+def _ids(inputs: Inputs, positions: Positions) -> dict[int, str]:
+    found: dict[int, str] = {}
+    wanted = np.unique(positions)
+    for number, dataset in enumerate(inputs.datasets):
+        begin, end = inputs.starts[number], inputs.starts[number + 1]
+        own = wanted[np.searchsorted(wanted, begin) : np.searchsorted(wanted, end)]
+        if len(own):
+            ids = dataset.table("examples", ["example_id"])["example_id"].take(pa.array(own - begin))
+            found |= dict(zip(own.tolist(), ids.to_pylist(), strict=True))
+    return found
+
+
+def exclusions(selection: Selection, made: Verdicts, benches: Sequence[Bench]) -> Iterator[Exclusion]:
+    """Removed rows in the order of the inputs."""
+    for rows, table in selection.removed(["input", "position"]):
+        places = zip(rows.tolist(), table["input"].to_pylist(), table["position"].to_pylist(), strict=True)
+        for row, input_, position in places:
+            finding = made.worst[row]
+            name, label = benches[made.owner[finding.item]].name, made.items[finding.item].label
+            yield Exclusion(
+                input=input_,
+                position=position,
+                reason=f"contaminated_{finding.kind}",
+                detail=f"it holds the item {label} of the benchmark {name} ({finding.measure} {finding.score:.2f})",
+            )
+
+
+def carried(selection: Selection) -> Mapping[str, Iterator[pa.Table]]:
+    """Tables of the inputs that later stages ask for: what dedup joined, and of one input what its split decided."""
+    tables: dict[str, Iterator[pa.Table]] = {}
+    datasets = selection.datasets
+    if any(dataset.has_table("clusters") for dataset in datasets):
+        tables |= {"edges": _edges(selection), "clusters": _clusters(selection)}
+    if len(datasets) == 1:
+        tables |= {name: _whole(selection, name) for name in ("ledger", "boilerplate") if datasets[0].has_table(name)}
+        if datasets[0].has_table("groups"):
+            tables["groups"] = _groups(selection)
+    return tables
+
+
+def _edges(selection: Selection) -> Iterator[pa.Table]:
+    yield TABLES["edges"].empty_table()
+    for dataset in selection.datasets:
+        if dataset.has_table("edges"):
+            yield dataset.table("edges").cast(TABLES["edges"])
+
+
+def _clusters(selection: Selection) -> Iterator[pa.Table]:
+    """Clusters of all inputs under one numbering, with the places of their rows among the output's shards."""
+    schema = TABLES["clusters"]
+    yield schema.empty_table()
+    next_cluster = 0
+    for number, dataset in enumerate(selection.datasets):
+        if not dataset.has_table("clusters"):
+            continue
+        table = dataset.table("clusters").cast(schema)
+        for name, first in (("cluster", next_cluster), ("shard_index", selection.first_shard[number])):
+            place = schema.get_field_index(name)
+            moved = pa.array(np.asarray(table[name].to_numpy(), np.int32) + np.int32(first))
+            table = table.set_column(place, schema.field(place), moved)
+        if table.num_rows:
+            next_cluster = int(np.max(table["cluster"].to_numpy())) + 1
+        yield table
+
+
+def _whole(selection: Selection, name: str) -> Iterator[pa.Table]:
+    yield selection.datasets[0].table(name)
+
+
+def _groups(selection: Selection) -> Iterator[pa.Table]:
+    yield selection.datasets[0].table("groups").filter(pa.array(selection.kept))

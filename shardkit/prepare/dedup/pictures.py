@@ -1,0 +1,167 @@
+"""From images that look alike to lists of images that do: the units that the perceptual matcher compares.
+
+    rows -> images -> units (distinct pixels; pages also by the figures of their text) -> near units -> near lists
+
+A page may look like another and say something else, so pages whose texts hold other numbers are never even compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit.errors import IntegrityError
+from shardkit.media.phash import CLASSES
+from shardkit.prepare.components import components
+from shardkit.prepare.dedup import perceptual
+from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
+from shardkit.prepare.dedup.edges import Indices, NearEdges
+from shardkit.prepare.dedup.inputs import Inputs
+from shardkit.prepare.dedup.keys import Keys, asset_keys, dense
+from shardkit.prepare.dedup.perceptual import ImageHashes
+from shardkit.prepare.dedup.signatures import Signed
+
+PAGE = CLASSES.index("page")
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Lists:
+    """The lists of images that rows have, each distinct one once."""
+
+    of_row: Indices
+    """[N] the row's list, -1 without an image."""
+    page: npt.NDArray[np.bool_]
+    """[lists] whether one of its images is a page."""
+    edges: NearEdges
+    """Pairs of lists of one length whose images are near one by one; the score is the lowest of theirs."""
+
+    def __len__(self) -> int:
+        return len(self.page)
+
+
+def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool) -> Lists:
+    """Number the lists and, with `near`, find those that look alike.
+
+    Raises:
+        IntegrityError: where tables/assets lacks an image that a row has.
+    """
+    num_rows = inputs.num_rows
+    images, units, unit_of = _units(inputs, signed)
+    lengths = signed.images.astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    # Images of a row stand together; slices of workers come in any order of rows.
+    order = np.argsort(signed.image_rows, kind="stable")
+    unit_of = unit_of[order]
+    has = np.flatnonzero(lengths > 0)
+    keys = _chained(unit_of.astype(np.uint64), starts[has], lengths[has])
+    of_row = np.full(num_rows, -1)
+    of_row[has] = dense(np.stack([keys, lengths[has].astype(np.uint64)], axis=1))
+    num_lists = int(of_row.max(initial=-1)) + 1
+    first_row = np.zeros(num_lists, np.int64)
+    first_row[of_row[has][::-1]] = has[::-1]
+    begin, length = starts[first_row], lengths[first_row]
+    is_page = images.classes == PAGE
+    page = np.zeros(num_lists, np.bool_)
+    np.logical_or.at(page, np.repeat(np.arange(num_lists), length), is_page[unit_of[_ranges(begin, length)]])
+    if not near or not num_lists:
+        return Lists(of_row=of_row, page=page, edges=NearEdges.none(perceptual.DETAILS))
+    edges = perceptual.find(images, transforms=transforms)
+    return Lists(of_row=of_row, page=page, edges=near_lists(edges, units, unit_of, begin, length))
+
+
+def near_lists(edges: NearEdges, num_units: int, unit_of: Indices, begin: Indices, length: Indices) -> NearEdges:
+    """Pairs of lists from pairs of units.
+
+    Args:
+        unit_of: the units of all lists' images, list `k` at begin[k] .. begin[k] + length[k].
+    """
+    cluster = components(num_units, [(edges.one, edges.two)]).astype(np.uint64)
+    # Lists that may be near have images of the same clusters, one by one.
+    pairs = PairSet()
+    for number in np.unique(length).tolist():
+        own = np.flatnonzero(length == number)
+        if number == 1:
+            # One list a unit: the pairs are those of the units, all of them.
+            continue
+        one, two, _ = bucket_pairs(_chained(cluster[unit_of], begin[own], length[own]) | np.uint64(1))
+        pairs.add(own[one], own[two])
+    one, two = pairs.result()
+    single = np.full(num_units, -1)
+    alone = np.flatnonzero(length == 1)
+    single[unit_of[begin[alone]]] = alone
+    both = np.flatnonzero((single[edges.one] >= 0) & (single[edges.two] >= 0))
+    scores, details = _weakest(edges, (one, two), unit_of, begin, length)
+    found = scores > 0
+    first = np.concatenate([single[edges.one[both]], one[found]])
+    second = np.concatenate([single[edges.two[both]], two[found]])
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    order = np.lexsort((high, low))
+    return NearEdges(
+        one=low[order],
+        two=high[order],
+        score=np.concatenate([edges.score[both], scores[found]])[order],
+        detail=np.concatenate([edges.detail[both], details[found]])[order],
+    )
+
+
+def _weakest(
+    edges: NearEdges, pairs: tuple[Indices, Indices], unit_of: Indices, begin: Indices, length: Indices
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
+    """[P] the lowest score of the images of two lists, side by side; 0 where two of them are not near."""
+    one, two = pairs
+    counts = length[one]
+    pair = np.repeat(np.arange(len(one)), counts)
+    left, right = unit_of[_ranges(begin[one], counts)], unit_of[_ranges(begin[two], counts)]
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    known = (edges.one << 32) | edges.two
+    wanted = (low << 32) | high
+    at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    same = low == high
+    hit = (known[at] == wanted) if len(known) else np.zeros(len(wanted), np.bool_)
+    score = np.where(same, 1.0, np.where(hit, edges.score[at] if len(known) else 0.0, 0.0))
+    order = np.lexsort((score, pair))
+    weakest = order[np.searchsorted(pair[order], np.arange(len(one)))]
+    detail = np.zeros((len(one), edges.detail.shape[1]), np.int32)
+    measured = hit[weakest] & ~same[weakest]
+    detail[measured] = edges.detail[at[weakest[measured]]]
+    return score[weakest] if len(one) else np.empty(0), detail
+
+
+def _units(inputs: Inputs, signed: Signed) -> tuple[ImageHashes, int, Indices]:
+    """Hashes of the units, how many there are, and [M] the unit of each image."""
+    tables = [dataset.table("assets") for dataset in inputs.datasets]
+    keys = np.concatenate([asset_keys(table) for table in tables] or [np.empty(0, np.uint64)])
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], signed.image_keys), max(len(keys) - 1, 0))
+    if len(signed.image_keys) and not (len(keys) and (keys[order][at] == signed.image_keys).all()):
+        raise IntegrityError(
+            "an image of a row is not in tables/assets.parquet", hint="run `shardkit verify` on the inputs"
+        )
+    hashes = perceptual.joined([perceptual.read_hashes(table) for table in tables])
+    asset = order[at] if len(keys) else np.empty(0, np.int64)
+    salt = np.where(hashes.classes[asset] == PAGE, signed.figures[signed.image_rows], np.uint64(0))
+    unit_of = dense(np.stack([signed.image_pixels, salt], axis=1))
+    num_units = int(unit_of.max(initial=-1)) + 1
+    first = np.zeros(num_units, np.int64)
+    first[unit_of[::-1]] = np.arange(len(unit_of))[::-1]
+    return hashes.take(asset[first], salt=salt[first]), num_units, unit_of
+
+
+def _chained(values: Keys, begin: Indices, length: Indices) -> Keys:
+    """One key for each run of values; runs that differ in order or content differ."""
+    out = np.zeros(len(begin), np.uint64)
+    for place in range(int(length.max(initial=0))):
+        longer = np.flatnonzero(length > place)
+        mixed = (out[longer] ^ (values[begin[longer] + place] + np.uint64(place + 1))) * _ODD
+        out[longer] = mixed ^ (mixed >> np.uint64(29))
+    return out
+
+
+def _ranges(begin: Indices, length: Indices) -> Indices:
+    """begin[k] .. begin[k] + length[k] for each k, one after another."""
+    ends = np.cumsum(length)
+    places: Indices = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - length), length)
+    return places

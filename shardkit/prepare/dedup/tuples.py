@@ -1,0 +1,236 @@
+"""Pairs of rows from pairs of texts and of image lists: the decision on the tuple (images, text).
+
+    images            text                 what follows
+    near              equal or none        one goes                                   perceptual
+    near, a page      agrees               one goes                                   perceptual
+    near, a page      none                 both stay, for review
+    near, no page     other                both stay, tied                            (a split keeps them together)
+    equal or near     near                 one goes; a page only where it agrees      text
+    none              near to any          the one without images goes                text
+    other             near                 both stay, tied
+    vectors near                           one goes                                   semantic
+
+A text agrees with another when it holds the same figures and 3 of 100 characters differ at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit.prepare.dedup.edges import Indices, NearEdges, RowEdges, joined, row_edges
+from shardkit.prepare.dedup.keys import group_starts
+from shardkit.prepare.dedup.levels import PERCEPTUAL, SEMANTIC, TEXT
+from shardkit.prepare.dedup.pictures import Lists
+from shardkit.prepare.dedup.signatures import NAMED, Signed
+from shardkit.prepare.dedup.vectors import NearVectors
+
+FULL = 16
+"""Of many rows with one list and one text, the best are compared with those of another; the rest are equal to them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Near:
+    """What the near matchers found, on their units."""
+
+    lists: Lists
+    texts: NearEdges
+    text_of: Indices
+    """[N] the row's text as the matcher numbers it; -1 for none that it knows."""
+    vectors: NearVectors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Alive:
+    """A rows that the equality levels leave, best first."""
+
+    rows: Indices
+    """[A] numbers, ascending by rank."""
+    lists: Indices
+    """[A] list of images, -1 for none."""
+    texts: Indices
+    """[A] text, as the near matcher numbers it; -1 for none."""
+    equal: Indices
+    """[A] number of the compared text, of whatever length; -1 for none."""
+    roles: npt.NDArray[np.uint64]
+
+
+def alive_rows(rows: Indices, signed: Signed, near: Near) -> Alive:
+    """Args:
+    rows: numbers of the rows, ascending by rank.
+    """
+    texts = signed.texts[rows]
+    equal = np.where(texts == 0, -1, np.unique(texts, return_inverse=True)[1])
+    return Alive(
+        rows=rows,
+        lists=near.lists.of_row[rows],
+        texts=near.text_of[rows],
+        equal=equal.astype(np.int64),
+        roles=signed.roles[rows],
+    )
+
+
+def same_text(alive: Alive, edges: NearEdges, page: npt.NDArray[np.bool_], *, level: int) -> RowEdges:
+    """Rows of two near lists with the same text, or with none; with a page, none is no text that agrees."""
+    both = (alive.lists.astype(np.int64) << 32) | (alive.equal + 1)
+    there = np.where(alive.lists >= 0, both, -1)
+    order = np.argsort(there, kind="stable")
+    keys = there[order]
+    edge, row = _rows_of(edges.one, alive.lists)
+    wanted = (edges.two[edge] << 32) | (alive.equal[row] + 1)
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    found = (keys[at] == wanted) if len(keys) else np.zeros(0, np.bool_)
+    found &= ~(page[edges.one[edge]] & (alive.equal[row] < 0))
+    other = order[at[found]] if len(keys) else row[:0]
+    one = alive.rows[row[found]]
+    free = alive.roles[row[found]] == alive.roles[other]
+    return row_edges(
+        one, alive.rows[other], level=level, edges=edges, of=edge[found], removes_one=free, removes_two=free
+    )
+
+
+def other_text(alive: Alive, lists: Lists) -> RowEdges:
+    """Rows of one list with a page or of two near ones, with different texts or without any: still to be compared."""
+    edges, pages = lists.edges, np.flatnonzero(lists.page)
+    chosen = edges.take(np.flatnonzero(lists.page[edges.one] & lists.page[edges.two]))
+    with_itself = NearEdges(
+        one=np.concatenate([chosen.one, pages]),
+        two=np.concatenate([chosen.two, pages]),
+        score=np.concatenate([chosen.score, np.ones(len(pages))]),
+        detail=np.concatenate([chosen.detail, np.zeros((len(pages), edges.detail.shape[1]), np.int32)]),
+    )
+    one, two, edge = _crossed(with_itself.one, with_itself.two, alive.lists)
+    differ = (alive.equal[one] != alive.equal[two]) | (alive.equal[one] < 0)
+    differ &= alive.roles[one] == alive.roles[two]
+    return row_edges(
+        alive.rows[one[differ]], alive.rows[two[differ]], level=PERCEPTUAL, edges=with_itself, of=edge[differ]
+    )
+
+
+def tied_pictures(alive: Alive, lists: Lists) -> RowEdges:
+    """The best row of a list with the best one of each near list, whatever their texts; pages tie nothing."""
+    edges = lists.edges
+    chosen = np.flatnonzero(~(lists.page[edges.one] | lists.page[edges.two]))
+    best = _first_of(alive.lists, len(lists))
+    one, two = best[edges.one[chosen]], best[edges.two[chosen]]
+    there = (one >= 0) & (two >= 0)
+    return row_edges(
+        alive.rows[one[there]],
+        alive.rows[two[there]],
+        level=PERCEPTUAL,
+        edges=edges,
+        of=chosen[there],
+        removes_one=False,
+        removes_two=False,
+    )
+
+
+def near_text_rows(alive: Alive, near: Near) -> RowEdges:
+    """Rows of two near texts: without images any two; with images those of one list or of near ones, pages excepted.
+
+    The best row with images of a text stands for the others: it never goes, and any keeper will do.
+    """
+    edges = near.texts
+    plain = alive.lists < 0
+    best = _first_of(np.where(plain, -1, alive.texts), int(near.text_of.max(initial=-1)) + 1)
+    bare = np.where(plain, alive.texts, -1)
+    # Without images beside without images.
+    one, two, edge = _crossed(edges.one, edges.two, bare)
+    free = (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
+    parts = [
+        row_edges(
+            alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=free, removes_two=free
+        )
+    ]
+    # Without images beside the best with images.
+    for here, there in ((edges.one, edges.two), (edges.two, edges.one)):
+        edge, row = _rows_of(here, bare)
+        other = best[there[edge]] if len(best) else row
+        known = other >= 0
+        row, other, edge = row[known], other[known], edge[known]
+        free = (alive.roles[row] == alive.roles[other]) & (alive.roles[row] != NAMED)
+        parts.append(
+            row_edges(
+                alive.rows[row],
+                alive.rows[other],
+                level=TEXT,
+                edges=edges,
+                of=edge,
+                removes_one=free,
+                removes_two=False,
+            )
+        )
+    # With images beside with images: the lists must be near as well.
+    one, two, edge = _crossed(edges.one, edges.two, np.where(plain, -1, alive.texts))
+    close = _lists_near(alive.lists[one], alive.lists[two], near.lists)
+    close &= (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
+    parts.append(
+        row_edges(
+            alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=close, removes_two=close
+        )
+    )
+    return joined(parts)
+
+
+def near_vectors(alive: Alive, near: Near) -> RowEdges:
+    """Rows whose own vectors are near."""
+    edges = near.vectors.examples
+    one, two, edge = _crossed(edges.one, edges.two, near.vectors.example_of[alive.rows])
+    return row_edges(alive.rows[one], alive.rows[two], level=SEMANTIC, edges=edges, of=edge)
+
+
+def _lists_near(one: Indices, two: Indices, lists: Lists) -> npt.NDArray[np.bool_]:
+    """Whether lists are the same or near, and none has a page."""
+    known = (lists.edges.one << 32) | lists.edges.two
+    wanted = (np.minimum(one, two) << 32) | np.maximum(one, two)
+    near = (one == two) | np.isin(wanted, known)
+    quiet: npt.NDArray[np.bool_] = near & ~(lists.page[one] | lists.page[two])
+    return quiet
+
+
+def _first_of(values: Indices, size: int) -> Indices:
+    """[size] the first place of each value, -1 where it is not there."""
+    found = np.full(size, -1)
+    known = np.flatnonzero(values >= 0)[::-1]
+    found[values[known]] = known
+    return found
+
+
+def _sorted(values: Indices) -> tuple[Indices, Indices]:
+    """Places by value, the first of a value first, and the values in that order; -1 is left out."""
+    order = np.argsort(values, kind="stable")
+    order = order[np.searchsorted(values[order], 0) :]
+    return order, values[order]
+
+
+def _rows_of(wanted: Indices, values: Indices) -> tuple[Indices, Indices]:
+    """(place in `wanted`, place in `values`) of each value that is wanted."""
+    order, keys = _sorted(values)
+    begin, end = np.searchsorted(keys, wanted), np.searchsorted(keys, wanted, side="right")
+    edge = np.repeat(np.arange(len(wanted)), end - begin)
+    return edge, order[_within(begin, end - begin)]
+
+
+def _crossed(one: Indices, two: Indices, values: Indices) -> tuple[Indices, Indices, Indices]:
+    """Each pair of places with the values one[k] and two[k], of many the first FULL; and k."""
+    order, keys = _sorted(values)
+    starts = group_starts(keys)
+    rank = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    order, keys = order[rank < FULL], keys[rank < FULL]
+    begins = [np.searchsorted(keys, side) for side in (one, two)]
+    counts = [np.searchsorted(keys, side, side="right") - begin for side, begin in zip((one, two), begins, strict=True)]
+    num = counts[0] * counts[1]
+    edge = np.repeat(np.arange(len(one)), num)
+    within = _within(np.zeros(len(one), np.int64), num)
+    left = begins[0][edge] + within // np.maximum(counts[1][edge], 1)
+    right = begins[1][edge] + within % np.maximum(counts[1][edge], 1)
+    return order[left], order[right], edge
+
+
+def _within(begin: Indices, length: Indices) -> Indices:
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    places: Indices = np.arange(total) + np.repeat(begin - (ends - length), length)
+    return places
