@@ -11,6 +11,8 @@ import hashlib
 import os
 import re
 import stat
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import IO
 
@@ -88,9 +90,9 @@ def locate(text: str, roots: tuple[str, ...]) -> str:
     if not text or "\0" in text:
         raise Bad("asset_missing", "an empty path or one with a NUL names no file")
     outside = True
-    for root in roots:
+    for spelling, root in ((spelling, root) for spelling in _spellings(text) for root in roots):
         try:
-            path = os.path.realpath(os.path.join(root, text))
+            path = os.path.realpath(os.path.join(root, spelling))
             if not _inside(path, root):
                 continue
             outside = False
@@ -104,6 +106,15 @@ def locate(text: str, roots: tuple[str, ...]) -> str:
     if outside:
         raise Bad("path_outside", f"{plain(text)} leads out of the folders that may be read")
     raise Bad("asset_missing", f"there is no file {plain(text)}")
+
+
+def _spellings(text: str) -> Iterable[str]:
+    """A path as it stands, then in the other forms of Unicode and with `/` for backslashes: a dump moves between systems."""
+    yield text
+    if not text.isascii():
+        yield from (form for kind in ("NFC", "NFD") if (form := unicodedata.normalize(kind, text)) != text)
+    if "\\" in text:
+        yield text.replace("\\", "/")
 
 
 def locate_address(address: str, roots: tuple[str, ...]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 
 import pytest
 
@@ -32,6 +33,20 @@ def test_what_ends_inside_is_read(places, text):
     assert read_bounded(locate(text, (places,)), 100, text) == b"inside"
 
 
+def test_backslashes_part_folders_where_no_file_is_called_so(places):
+    assert locate("sub\\..\\a.png", (places,)) == f"{places}/a.png"
+    with open(f"{places}/sub\\..\\a.png", "wb"):
+        pass
+    assert locate("sub\\..\\a.png", (places,)) == f"{places}/sub\\..\\a.png"
+
+
+@pytest.mark.parametrize(("there", "asked"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_name_is_found_in_the_other_form_of_unicode(tmp_path, there, asked):
+    name = unicodedata.normalize(there, "caf\u00e9.png")
+    (tmp_path / name).write_bytes(b"x")
+    assert locate(unicodedata.normalize(asked, name), (str(tmp_path),)) == str(tmp_path / name)
+
+
 def test_an_absolute_path_inside_a_root_is_read(places):
     assert locate(f"{places}/a.png", (places,)) == f"{places}/a.png"
 
@@ -40,6 +55,7 @@ def test_an_absolute_path_inside_a_root_is_read(places):
     ("text", "reason"),
     [
         ("../root-2/secret.png", "path_outside"),
+        ("C:\\a.png", "asset_missing"),
         ("/etc/hostname", "path_outside"),
         ("out.png", "path_outside"),
         ("far/hostname", "path_outside"),

@@ -95,12 +95,43 @@ def _cuts(blocks: Iterator[bytes], unit: int) -> Iterator[tuple[int, int, int, i
 
 
 def check(file: InputFile, _required: Required, _config: IngestConfig) -> None:
-    """Refuse a file of another encoding.
+    """Refuse a file of another encoding, of other line ends, or that is one JSON array.
 
     Raises:
         SourceError: by name.
     """
     check_encoding(file)
+    check_line_ends(file)
+    head = _head(file).removeprefix(_BOM).lstrip()
+    first = head.split(b"\n", 1)[0].rstrip()
+    if head.startswith(b"[") and head[1:].lstrip().startswith(b"{") and not first.endswith(b"]"):
+        error = refused(file.name, "the file is one JSON array over several lines, not a value on each line")
+        error.hint = "name it .json, or write its entries one a line: jq -c '.[]' IN > OUT"
+        raise error
+
+
+def check_line_ends(file: InputFile) -> None:
+    """Refuse text whose lines end in carriage returns alone: it would be one record.
+
+    Raises:
+        SourceError: by name.
+    """
+    head = _head(file)
+    if head.count(b"\r") > 1 and b"\n" not in head:
+        error = refused(file.name, "the lines end in carriage returns alone, not in line feeds")
+        error.hint = "convert it first: tr '\\r' '\\n' < IN > OUT"
+        raise error
+
+
+def _head(file: InputFile) -> bytes:
+    """The first bytes, unpacked; none of a stream that is damaged there, which its reader meets again."""
+    stream = Stream(file)
+    try:
+        return stream.read(1 << 16)
+    except Damaged:
+        return b""
+    finally:
+        stream.close()
 
 
 def check_encoding(file: InputFile) -> None:

@@ -25,6 +25,7 @@ Known = TypeVar("Known")
 _BLOCK = 1 << 20
 _INPUT = 1 << 16
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_SKIPPABLE = b"\x2a\x4d\x18"
 
 
 class Damaged(Exception):  # noqa: N818 - a finding about the data; its handlers make a SourceError of it
@@ -38,6 +39,8 @@ class Damaged(Exception):  # noqa: N818 - a finding about the data; its handlers
 
 def compression(head: bytes) -> str | None:
     """gzip | zstd | bzip2, or None for plain bytes, by the first bytes of a file."""
+    if head[1:4] == _SKIPPABLE and head[0] & 0xF0 == 0x50:
+        return "zstd"  # parallel compressors put a frame of their own before the data
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 

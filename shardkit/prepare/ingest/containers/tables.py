@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required, check_columns
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.containers.lines import MAX_LINE, check_encoding
+from shardkit.prepare.ingest.containers.lines import MAX_LINE, check_encoding, check_line_ends
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.record import Record, exclusion, refused
@@ -216,6 +216,7 @@ def check(file: InputFile, required: Required, config: IngestConfig) -> None:
         SourceError: with what is there.
     """
     check_encoding(file)
+    check_line_ends(file)
     stream = Stream(file)
     try:
         header = _open(file, stream)[1]

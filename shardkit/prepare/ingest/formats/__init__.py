@@ -20,6 +20,7 @@ from shardkit.prepare.ingest.formats import (
     funsd,
     html,
     iit_cdip,
+    json_rows,
     label_json,
     layout_head,
     layout_xml,
@@ -72,7 +73,14 @@ _CAPTION = Source(
     is_list=caption_json.is_list,
     entries=caption_json.entries,
 )
-_ROWS = Source(drafts=rows.drafts, containers=rows.CONTAINERS, fields=rows.FIELDS, required=rows.REQUIRED)
+_ROWS = Source(
+    drafts=rows.drafts,
+    containers=rows.CONTAINERS,
+    fields=rows.FIELDS,
+    required=rows.REQUIRED,
+    is_list=json_rows.is_list,
+    entries=json_rows.entries,
+)
 
 
 def _pairs(readers: Mapping[str, Read], naming: Naming = PLAIN, peeks: Mapping[str, Peek] | None = None) -> Source:
@@ -109,7 +117,7 @@ SOURCES: dict[str, Source] = {
     "funsd": _pairs(funsd.READERS, funsd.NAMING),
     "icdar": _pairs(quads.READERS, quads.NAMING),
     "sroie": _pairs(quads.SROIE_READERS, quads.NAMING),
-    "iit-cdip": _pairs(iit_cdip.READERS),
+    "iit-cdip": _pairs(iit_cdip.READERS, peeks=layout_head.PEEKS),
     "paddleocr": Source(drafts=paddleocr.drafts, containers=paddleocr.CONTAINERS, fields=(), is_list=ocr.is_list),
     "mmocr": Source(
         drafts=mmocr.drafts, containers=mmocr.CONTAINERS, fields=(), is_list=ocr.is_list, entries=mmocr.entries
@@ -120,14 +128,24 @@ SOURCES: dict[str, Source] = {
         containers=obelics.CONTAINERS,
         fields=obelics.FIELDS,
         required=obelics.REQUIRED,
+        is_list=json_rows.is_list,
+        entries=json_rows.entries,
         on_missing_image="drop-image",
     ),
-    "chat": Source(drafts=chat.drafts, containers=chat.CONTAINERS, fields=chat.FIELDS),
+    "chat": Source(
+        drafts=chat.drafts,
+        containers=chat.CONTAINERS,
+        fields=chat.FIELDS,
+        is_list=json_rows.is_list,
+        entries=json_rows.entries,
+    ),
     "mmc4": Source(
         drafts=mmc4.drafts,
         containers=mmc4.CONTAINERS,
         fields=mmc4.FIELDS,
         required=mmc4.REQUIRED,
+        is_list=json_rows.is_list,
+        entries=json_rows.entries,
         on_missing_image="drop-image",
     ),
     "markdown": Source(

@@ -85,7 +85,7 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
         captions, fields = _captions(texts, {}, config, changes)
         image = ImageRef(data=reader.below_root(path), name=base_name(path))
         one = _scored(image, captions, fields, config)
-    elif isinstance(record.value, list):
+    elif isinstance(record.value, list) and record.value and isinstance(record.value[0], Member):
         one = _sample(record, config, changes)
     else:
         one = _row(record.value, config, changes)

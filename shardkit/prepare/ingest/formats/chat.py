@@ -1,13 +1,18 @@
-"""chat: dialogues, preference pairs and plain texts, as JSON lines or Parquet.
+"""chat: dialogues, preference pairs and plain texts, as JSON lines, a JSON array or Parquet.
 
     {"conversations": [{"role": "user", "content": "..."}, ...]}     MiniMind SFT, RLAIF and agents; ShareGPT with from and value
-    {"messages": [...]}                                              OpenAI; content may be a list of text parts
-    {"chosen": [...], "rejected": [...]}                             a preference pair: one example
+    {"messages": [...]}                                              OpenAI; content may be a list of text and image parts
+    {"instruction": "...", "input": "...", "output": "..."}          Alpaca; also prompt with completion or response
+    {"chosen": [...], "rejected": [...]}                             a preference pair: one example; both may be answers to prompt
     {"text": "..."}                                                  a text, as pretraining files have it
 
 A turn becomes a segment with its role; what a turn carries beside its content becomes a segment with a name: tools,
-reasoning_content, tool_calls. Where a row has system or tools beside its turns, they come before them. In preference pairs the names begin with chosen or rejected. One well-formed `<think>` block
-at the head of an assistant's content is its reasoning; every other control string is text like any other.
+reasoning_content, tool_calls. Where a row has system or tools beside its turns, they come before them. In preference pairs the
+names begin with chosen or rejected. One well-formed `<think>` block at the head of an assistant's content is its reasoning;
+every other control string is text like any other. What else stands in turns is metadata, in `turn_fields`.
+
+A row may have images beside its turns (`images` or `image`): each has its `<image>` mark in the turns, and the numbers must agree.
+In a row without images the mark is text. Images in parts of a content stand where they are.
 
 A dialogue may begin with system turns; then user and assistant alternate, with tool turns after an assistant's. It has at
 least one assistant turn, and the last assistant turn is not empty. Anything else is excluded under its own reason.
@@ -15,39 +20,29 @@ least one assistant turn, and the last assistant turn is not empty. Anything els
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shardkit.digest import canonical_json
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
+from shardkit.prepare.ingest.formats.chat_turns import ROLES, Talk, carried
 from shardkit.prepare.ingest.formats.fields import found, text_field
+from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
-from shardkit.prepare.ingest.reasons import Bad, plain
+from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet")
-FIELDS = ("conversations", "chosen", "rejected", "text")
+CONTAINERS = ("jsonl", "parquet", "json")
+FIELDS = ("conversations", "chosen", "rejected", "text", "images")
 
-ROLES = {
-    "system": "system", "user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "bot": "assistant",
-    "model": "assistant", "function_call": "assistant", "tool": "tool", "observation": "tool", "function": "tool",
-}  # fmt: skip
-"""Spelling in the dumps -> role."""
+_IMAGES = ("images", "image", "image_bytes")
+_ANSWERS = ("output", "completion", "response")
+_QUESTIONS = ("prompt", "question", "instruction")
 
-_FOLLOWS = {
-    "": ("system", "user"),
-    "system": ("system", "user"),
-    "user": ("assistant",),
-    "assistant": ("user", "tool"),
-    "tool": ("tool", "assistant"),
-}
-"""Role -> the roles of the next turn."""
-
-_THINK = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL)
+Row = Mapping[str, Any]
+Turns = list[dict[str, Any]]
 
 
 def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
@@ -60,109 +55,132 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
     if not isinstance(row, dict):
         raise Bad("not_an_object", f"the row is a JSON {type(row).__name__}, not an object")
     names = {name: config.fields.get(name, name) for name in FIELDS}
-    talk = names["conversations"] if names["conversations"] in row else "messages"
-    changes = record.changes
-    if names["chosen"] in row and names["rejected"] in row:
-        used = [names["chosen"], names["rejected"]]
-        chosen = _turns(row[used[0]], used[0], "chosen", changes)
-        rejected = _turns(row[used[1]], used[1], "rejected", changes)
-        segments = chosen + rejected
-        relations = [
-            Relation(kind="preference", segments=tuple(range(len(chosen))), scope="chosen"),
-            Relation(kind="preference", segments=tuple(range(len(chosen), len(segments))), scope="rejected"),
-        ]
-    elif talk in row:
-        opening = dict(_opening(row))
-        used = [talk, *opening]
-        segments = [*opening.values(), *_turns(row[talk], talk, "", changes)]
-        relations = [Relation(kind="dialogue", segments=tuple(range(len(segments))))]
-    elif names["text"] in row:
-        used = [names["text"]]
-        segments = [Segment(kind="text", text=text_field(row, names["text"]))]
-        relations = []
-    else:
-        raise Bad(
-            "missing_field", f"neither conversations, messages, chosen and rejected nor text (found: {found(row)})"
-        )
+    talk = Talk(changes=record.changes)
+    pictures = next((name for name in (names["images"], *_IMAGES) if row.get(name) not in (None, "", b"", [])), None)
+    if pictures is not None:
+        entries = row[pictures] if isinstance(row[pictures], list) else [row[pictures]]
+        talk.images = [image_ref(entry) for entry in entries]
+        talk.num_given = len(entries)
+    used, segments, relations = _content(row, names, talk)
+    metadata = {key: value for key, value in row.items() if key not in used}
+    if talk.images:
+        metadata.pop(pictures, None)
+    if talk.fields:
+        metadata["turn_fields"] = [*talk.fields, *([row["turn_fields"]] if "turn_fields" in metadata else [])]
     yield Draft(
         input=record.input,
         position=record.position,
+        folder=record.folder,
         segments=tuple(segments),
+        images=tuple(talk.images),
         relations=tuple(relations),
-        metadata={key: value for key, value in row.items() if key not in used},
-        changes=changes,
+        metadata=metadata,
+        changes=record.changes,
     )
 
 
-def _opening(row: Mapping[str, Any]) -> Iterator[tuple[str, Segment]]:
+def _content(row: Row, names: Mapping[str, str], talk: Talk) -> tuple[list[str], list[Segment], list[Relation]]:
+    """The fields that were used, the segments and the relations of a row."""
+    turns = next((name for name in (names["conversations"], "messages") if row.get(name) is not None), None)
+    if all(row.get(names[name]) is not None for name in ("chosen", "rejected")):
+        return _pair(row, names, turns, talk)
+    if turns is not None or names["conversations"] in row or "messages" in row:
+        name = turns or (names["conversations"] if names["conversations"] in row else "messages")
+        return _dialogue(row, [name], _listed(row[name]), name, talk)
+    answer = next((name for name in _ANSWERS if _is_said(row.get(name))), None)
+    if answer is not None:
+        used, question = _question(row, None)
+        if question:
+            turns_ = [*question, *_answer(row[answer])]
+            return _dialogue(row, [*used, answer], turns_, answer, talk)
+    if names["text"] in row:
+        if talk.num_given:
+            raise Bad("wrong_type", "the row is a text with images; read it with: shardkit ingest rows")
+        return [names["text"]], [Segment(kind="text", text=text_field(row, names["text"]))], []
+    raise Bad("missing_field", f"neither conversations, messages, chosen and rejected nor text (found: {found(row)})")
+
+
+def _dialogue(
+    row: Row, used: list[str], turns: Any, name: str, talk: Talk
+) -> tuple[list[str], list[Segment], list[Relation]]:
+    opening = {field: segment for field, segment in _opening(row) if field not in used}
+    segments = [*opening.values(), *talk.segments(turns, name)]
+    shown = tuple(range(len(talk.images)))
+    return [*used, *opening], segments, [Relation(kind="dialogue", images=shown, segments=tuple(range(len(segments))))]
+
+
+def _pair(
+    row: Row, names: Mapping[str, str], turns: str | None, talk: Talk
+) -> tuple[list[str], list[Segment], list[Relation]]:
+    """A preference pair; where its two sides are but answers, the question that stands beside them goes before each."""
+    used = [names["chosen"], names["rejected"]]
+    sides = [row[name] for name in used]
+    if not all(map(_is_whole, sides)):
+        asked, question = _question(row, turns)
+        if question:
+            sides = [[*question, *_answer(side)] for side in sides]
+            used += asked
+    segments: list[Segment] = []
+    relations: list[Relation] = []
+    for part, name, side in zip(("chosen", "rejected"), used, sides, strict=False):
+        first, held = len(segments), len(talk.images)
+        segments += talk.segments(side, name, part)
+        shown = (*range(talk.num_given), *range(max(held, talk.num_given), len(talk.images)))
+        relations.append(
+            Relation(kind="preference", images=shown, segments=tuple(range(first, len(segments))), scope=part)
+        )
+    return used, segments, relations
+
+
+def _opening(row: Row) -> Iterator[tuple[str, Segment]]:
     """What a row says before its turns, by field: tools, and the system's text."""
     for name in ("tools", "system"):
-        text = _carried(row, name)
+        text = carried(row.get(name))
         if text is not None and (name == "tools" or isinstance(row[name], str)):
             yield name, Segment(kind="text", text=text, role="system", name="tools" if name == "tools" else None)
 
 
-def _turns(value: Any, field: str, part: str, changes: Counter[str]) -> list[Segment]:
-    """The segments of a list of turns."""
-    if not isinstance(value, list) or not all(isinstance(turn, dict) for turn in value):
-        raise Bad("wrong_type", f"field {plain(field)} is no list of turns")
-    if not value:
-        raise Bad("no_content", f"field {plain(field)} has no turns")
-    segments: list[Segment] = []
-    before = ""
-    for number, turn in enumerate(value, 1):
-        role = _role(turn, number)
-        if role not in _FOLLOWS[before]:
-            raise Bad("turn_order", f"turn {number} is of {role} after {before or 'nothing'}")
-        segments += _segments(turn, role, number, part, changes)
-        before = role
-    answers = [segment for segment in segments if segment.role == "assistant"]
-    if not answers or before in ("user", "system"):
-        raise Bad("no_answer", "there is no answer to the last turn of the user")
-    return segments
+def _listed(value: Any) -> Any:
+    """A list of turns that a table holds as its JSON text."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return parse(value.encode("utf-8", "surrogatepass")).value
+    return value
 
 
-def _role(turn: Mapping[str, Any], number: int) -> str:
-    name = turn.get("role", turn.get("from"))
-    if not isinstance(name, str) or name.lower() not in ROLES:
-        raise Bad("unknown_role", f"turn {number} has the role {plain(str(name), 30)}")
-    return ROLES[name.lower()]
+def _is_said(value: Any) -> bool:
+    return isinstance(value, str | dict) or (isinstance(value, list) and bool(value))
 
 
-def _segments(turn: Mapping[str, Any], role: str, number: int, part: str, changes: Counter[str]) -> Iterator[Segment]:
-    content = turn.get("content", turn.get("value"))
-    reasoning, calls, tools = (_carried(turn, name) for name in ("reasoning_content", "tool_calls", "tools"))
-    if turn.get("from", turn.get("role")) == "function_call" and isinstance(content, str):
-        content, calls = "", content
-    if isinstance(content, list):
-        content = _joined(content, number)
-    if not isinstance(content, str) and not (content is None and (calls or tools)):
-        raise Bad("wrong_type", f"turn {number} has no text as its content")
-    text = content or ""
-    if role == "assistant" and reasoning is None and (block := _THINK.match(text)) and "<think>" not in block.group(1):
-        reasoning, text = block.group(1).strip("\n"), text[block.end() :]
-        changes["think_block_parted"] += 1
-    if not text.strip() and not (calls or tools or (role == "assistant" and reasoning) or role in ("system", "tool")):
-        raise Bad("empty_turn", f"turn {number} of {role} is empty")
-    for name, carried in (("tools", tools), ("reasoning_content", reasoning), ("", text), ("tool_calls", calls)):
-        if carried or (role == "tool" and not name):
-            yield Segment(kind="text", text=carried, role=role, name=".".join(filter(None, (part, name))) or None)
+def _is_whole(side: Any) -> bool:
+    """Whether one side of a pair holds its question: it is a list, and no answer begins it."""
+    if not isinstance(side, list) or not side or not isinstance(side[0], dict):
+        return isinstance(side, list)
+    name = side[0].get("role", side[0].get("from"))
+    return not isinstance(name, str) or ROLES.get(name.lower()) != "assistant"
 
 
-def _joined(parts: list[Any], number: int) -> str:
-    """The text of a content in parts."""
-    texts = []
-    for part in parts:
-        if not isinstance(part, dict) or part.get("type", "text") != "text" or not isinstance(part.get("text"), str):
-            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-            raise Bad("wrong_type", f"turn {number} has a part of the type {plain(str(kind), 30)}, only text is read")
-        texts.append(part["text"])
-    return "\n".join(texts)
+def _answer(side: Any) -> Turns:
+    if isinstance(side, str):
+        return [{"role": "assistant", "content": side}]
+    return side if isinstance(side, list) else [side]
 
 
-def _carried(turn: Mapping[str, Any], name: str) -> str | None:
-    """What a turn carries under `name`, as text: lists and objects as canonical JSON."""
-    value = turn.get(name)
-    if value is None or value in ("", [], {}):
-        return None
-    return value if isinstance(value, str) else canonical_json(value).decode()
+def _question(row: Row, turns: str | None) -> tuple[list[str], Turns]:
+    """The turns before an answer that stands in a field of its own, and the fields that they come from."""
+    name = turns or next((name for name in _QUESTIONS if _is_said(row.get(name))), None)
+    if name is None:
+        return [], []
+    value = _listed(row[name]) if turns else row[name]
+    if isinstance(value, list | dict):
+        return [name], _answer(value)
+    used, text = [name], value
+    if name == "instruction" and isinstance(row.get("input"), str):
+        used.append("input")
+        text = f"{value}\n{row['input']}" if row["input"] else value
+    before: Turns = []
+    history = row.get("history")
+    if isinstance(history, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in history):
+        used.append("history")
+        for asked, answered in history:
+            before += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    return used, [*before, {"role": "user", "content": text}]

@@ -16,10 +16,10 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.line_pairs import CAPTIONS, partner
 from shardkit.prepare.ingest.containers.tars import suffix
-from shardkit.prepare.ingest.formats import caption_json, docbank, html, markdown, mmocr, paddleocr, quads
+from shardkit.prepare.ingest.formats import caption_json, docbank, html, json_rows, markdown, mmocr, paddleocr, quads
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
 from shardkit.prepare.ingest.formats.paddleocr import names_image
-from shardkit.prepare.ingest.sample import Sample, take
+from shardkit.prepare.ingest.sample import ROWS, Sample, take
 
 AUTO = "auto"
 Rule = Callable[[Sample], bool]
@@ -29,11 +29,14 @@ _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _OCR_PAGE = re.compile(rb"class\s*=\s*[\"'][^\"']*\bocr_page\b")
 _CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
 _CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
-_LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order)\"\s*:")
+_LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order|rec_texts)\"\s*:")
+_FORMS = re.compile(rb"\"documents\"\s*:\s*\[\s*\{")
 _PICTURE_KEY = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"\s*:", re.IGNORECASE)
 _TEXT_LIST = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*\[\s*\{(?=[^{}]{0,2000}\"text\"\s*:)(?=[^{}]{0,2000}\.(?:jpe?g|png|tiff?)\")"
 )
+_FETCHED = re.compile(rb"\"sha256\"\s*:|\"original_width\"\s*:")
+"""What img2dataset writes of a picture beside it."""
 _ADDRESSES = ("url", "image_url", "img_url")
 _BESIDE = frozenset(
     ["similarity", "nsfw", "punsafe", "width", "height", "key", "status", "sample_id", "license", "top_caption", "hash"]
@@ -95,26 +98,33 @@ def _any_row(sample: Sample, holds: Callable[[dict[str, Any]], bool]) -> bool:
     return any(map(holds, sample.rows))
 
 
+def _any_entry(sample: Sample, holds: Callable[[dict[str, Any]], bool]) -> bool:
+    """`_any_row`, with the first entries of JSON arrays."""
+    arrays = (json_rows.first_rows(head, ROWS) for head in sample.heads_of(".json"))
+    return _any_row(sample, holds) or any(holds(row) for rows in arrays for row in rows)
+
+
 def _obelics(sample: Sample) -> bool:
-    return _any_row(sample, lambda row: isinstance(row.get("texts"), list) and isinstance(row.get("images"), list))
+    return _any_entry(sample, lambda row: isinstance(row.get("texts"), list) and isinstance(row.get("images"), list))
 
 
 def _mmc4(sample: Sample) -> bool:
-    return _any_row(sample, lambda row: isinstance(row.get("text_list"), list))
+    return _any_entry(sample, lambda row: isinstance(row.get("text_list"), list))
 
 
 def _chat(sample: Sample) -> bool:
-    return _any_row(
+    return _any_entry(
         sample,
         lambda row: (
             any(isinstance(row.get(name), list) for name in ("conversations", "messages"))
-            or (isinstance(row.get("chosen"), list) and isinstance(row.get("rejected"), list))
+            or all(row.get(name) for name in ("chosen", "rejected"))
+            or all(isinstance(row.get(name), str) for name in ("instruction", "output"))
         ),
     )
 
 
 def _rows(sample: Sample) -> bool:
-    return _any_row(
+    return _any_entry(
         sample,
         lambda row: (
             isinstance(row.get("text"), str) and (row.get("images") is not None or row.get("ocr_labels") is not None)
@@ -183,11 +193,14 @@ def _caption_files(sample: Sample) -> bool:
 def _ocr(sample: Sample) -> bool:
     if sample.with_suffix(".gt.txt") and sample.images:
         return True
-    if sample.labelled(".txt"):
+    if sample.labelled(".txt") and not any(_FETCHED.search(head) for _, head in sample.labelled(".json")):
         return True  # a caption as well, unless the picture or the text tells
     if any(_LABEL_KEY.search(head) and not _CAPTION_KEY.search(head) for _, head in sample.labelled(".json")):
         return True
-    return any(_PICTURE_KEY.search(head) or _TEXT_LIST.match(head) for head in sample.heads_of(".json"))
+    heads = sample.heads_of(".json")
+    if any(b'"input_path"' in head and b'"rec_texts"' in head for head in heads):
+        return True
+    return any(_PICTURE_KEY.search(head) or _TEXT_LIST.match(head) or _FORMS.search(head) for head in heads)
 
 
 def _root(sample: Sample, *roots: bytes) -> bool:

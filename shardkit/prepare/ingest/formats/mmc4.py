@@ -1,4 +1,4 @@
-"""mmc4: interleaved documents of the MMC4 form, as JSON lines or Parquet.
+"""mmc4: interleaved documents of the MMC4 form, as JSON lines, a JSON array or Parquet.
 
     {"url": "...", "text_list": ["...", "..."], "image_info": [{"image_name": "...", "raw_url": "...",
      "matched_text_index": 1, "matched_sim": 0.32}, ...], "similarity_matrix": [[...], ...]}
@@ -23,7 +23,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet")
+CONTAINERS = ("jsonl", "parquet", "json")
 FIELDS = ("text_list", "image_info", "url")
 REQUIRED = (("text_list", ("text_list",)),)
 

@@ -1,4 +1,4 @@
-"""obelics: interleaved documents of the OBELICS form, as JSON lines or Parquet.
+"""obelics: interleaved documents of the OBELICS form, as JSON lines, a JSON array or Parquet.
 
     {"images": ["https://...", null], "texts": [null, "..."], "metadata": "[...]", "general_metadata": "{...}"}
 
@@ -23,7 +23,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet")
+CONTAINERS = ("jsonl", "parquet", "json")
 FIELDS = ("images", "texts", "metadata", "general_metadata")
 REQUIRED = (("images", ("images",)), ("texts", ("texts",)))
 

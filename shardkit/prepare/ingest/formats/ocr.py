@@ -32,6 +32,9 @@ FIELDS: tuple[str, ...] = ()
 _PICTURE = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"", re.IGNORECASE)
 """The end of a picture's name in JSON."""
 
+_STATES = frozenset(["filestate.txt"])
+"""PPOCRLabel notes there which pictures were looked at: PATH TAB 1, which reads like a label."""
+
 NAMING = quads.NAMING
 entries = label_json.entries
 
@@ -39,7 +42,9 @@ __all__ = ["CONTAINERS", "FIELDS", "LABELS", "NAMING", "drafts", "entries", "is_
 
 
 def is_list(name: str, head: bytes) -> bool:
-    """Whether a file beside pictures is a list of their labels, by its first bytes."""
+    """Whether a file beside pictures is a list of their labels, by its name and first bytes."""
+    if name.rpartition("/")[2].lower() in _STATES:
+        return False
     if name.lower().endswith(".json"):
         return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and _PICTURE.search(head) is not None
     if not name.lower().endswith(".txt"):

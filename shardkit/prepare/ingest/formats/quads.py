@@ -3,6 +3,7 @@
     x1,y1,x2,y2,x3,y3,x4,y4,text           the text is all that follows, commas and all
     x1,y1,x2,y2,x3,y3,x4,y4,script,text    where every line names one of the scripts of MLT
     x0, y0, x1, y1, "text"                 two opposite corners
+    x1,y1,...,xn,yn,####text               any number of corners, where every line has the mark of CTW1500
 
 `###` marks what nobody can read: its box is kept without a text. All lines have the form of the first; one that has not
 excludes the page, because what stands in it is not known. Files of one set may lie in folders of their own, and label names begin with gt_.
@@ -27,6 +28,8 @@ FOLDERS = (
 NAMING = Naming(folders=FOLDERS, label_starts=("gt_",))
 
 ILLEGIBLE = "###"
+_OUTLINED = "####"
+"""Stands between the corners of CTW1500 and their text."""
 _SCRIPTS = frozenset(
     {"Arabic", "Latin", "Chinese", "Japanese", "Korean", "Bangla", "Hindi", "Symbols", "Mixed", "None"}
 )
@@ -74,13 +77,16 @@ def label(text: str, changes: Counter[str]) -> Label:
     rows = [(k, line) for k, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not rows:
         raise Bad("empty_text", "the label has no line")
-    count = next((count for count in (8, 4) if _quad(rows[0][1], count) is not None), 8)
-    quads = []
-    for k, line in rows:
-        quad = _quad(line, count)
-        if quad is None:
-            raise Bad("bad_label", f"line {k} is no list of {count // 2} corners and a text: {plain(line, 40)}")
-        quads.append(quad)
+    outlined = [_outlined(line) for _, line in rows]
+    quads = [one for one in outlined if one is not None]
+    if len(quads) < len(rows):
+        count = next((count for count in (8, 4) if _quad(rows[0][1], count) is not None), 8)
+        quads = []
+        for k, line in rows:
+            quad = _quad(line, count)
+            if quad is None:
+                raise Bad("bad_label", f"line {k} is no list of {count // 2} corners and a text: {plain(line, 40)}")
+            quads.append(quad)
     scripts = [words.partition(",")[0].strip() for _, words in quads]
     named = all(script in _SCRIPTS and "," in words for script, (_, words) in zip(scripts, quads, strict=True))
     items: list[LayoutItem] = []
@@ -91,6 +97,15 @@ def label(text: str, changes: Counter[str]) -> Label:
             changes["illegible_text" if written.strip() else "line_without_text"] += 1
         items.append(LayoutItem(level="line", text=written if legible else None, polygon=points, order=len(items)))
     return lines_label(items, fields={"scripts": scripts} if named else {})
+
+
+def _outlined(line: str) -> tuple[tuple[float, ...], str] | None:
+    """The corners before the mark of CTW1500 and the text behind it; None for another line."""
+    before, mark, text = line.partition(f",{_OUTLINED}")
+    points = tuple(value for value in map(_number, before.split(",")) if value is not None)
+    if not mark or len(points) < max(6, before.count(",") + 1) or len(points) % 2:
+        return None
+    return points, text
 
 
 def _quad(line: str, count: int) -> tuple[tuple[float, ...], str] | None:

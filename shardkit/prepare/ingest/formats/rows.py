@@ -1,4 +1,4 @@
-"""rows: our own row schema, as JSON lines or Parquet.
+"""rows: our own row schema, as JSON lines, a JSON array or Parquet.
 
     {"text": "<image> a cat", "images": ["cat.jpg"], ...}
 
@@ -21,7 +21,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet")
+CONTAINERS = ("jsonl", "parquet", "json")
 FIELDS = ("text", "images", "image_sizes", "ocr_labels", "reading_order")
 REQUIRED = (("text", ("text",)),)
 """What --field can map, and what does not go into metadata. `videos` and `video_sizes` are kept there, untouched."""

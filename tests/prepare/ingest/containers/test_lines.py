@@ -90,3 +90,18 @@ def test_a_cut_stream_is_refused_and_salvaged_on_demand(tmp_path):
     assert got[-1][1] == "damaged_input"
     assert [value["n"] for _, value in got[:-1]] == list(range(len(got) - 1))
     assert 1000 < len(got) < 5000
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path):
+    file = input_file(tmp_path, "a.jsonl", b'{"n": 1}\r{"n": 2}\r')
+    with pytest.raises(SourceError, match="carriage returns") as error:
+        lines.check(file, (), config())
+    assert "tr " in error.value.hint
+    lines.check(input_file(tmp_path, "b.jsonl", b'{"n":\r1}\n'), (), config())
+
+
+def test_an_array_over_several_lines_is_refused_and_one_on_a_line_is_a_bad_row(tmp_path):
+    with pytest.raises(SourceError, match="one JSON array") as error:
+        lines.check(input_file(tmp_path, "a.jsonl", b'[\n {"n": 1},\n {"n": 2}\n]\n'), (), config())
+    assert ".json" in error.value.hint
+    lines.check(input_file(tmp_path, "b.jsonl", b'[{"n": 1}]\n{"n": 2}\n'), (), config())

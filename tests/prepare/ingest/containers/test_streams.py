@@ -74,3 +74,12 @@ def test_the_opener_goes_on_where_it_was_and_back_where_it_must(tmp_path, kind):
     for position in (0, 10, 5000, 5100, 200, 9999):
         assert opener.at(file, position).read(50)[:10] == data[position : position + 10]
     opener.close()
+
+
+def test_zstd_may_begin_with_a_frame_to_skip(tmp_path):
+    data = pa.compress(b"text", codec="zstd", asbytes=True)
+    file = input_file(tmp_path, "a.zst", b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + data)
+    stream = Stream(file)
+    assert stream.compression == "zstd"
+    assert stream.read() == b"text"
+    stream.close()

@@ -51,6 +51,15 @@ def test_a_path_comes_before_an_address_and_the_address_stays(tmp_path):
     assert got.relations[0].confidence == 0.31
 
 
+@pytest.mark.parametrize(
+    "row", [[], [1], [None], ["a.png", "a cat"], [{"image": "a.png", "caption": "a cat"}], 5, "x", None]
+)
+def test_a_line_that_is_no_object_is_excluded_and_harms_nothing(tmp_path, row):
+    with pytest.raises(Bad) as bad:
+        draft(row, tmp_path)
+    assert bad.value.reason == "not_an_object"
+
+
 def test_columns_can_be_named(tmp_path):
     row = {"image": "no", "pic": "yes.png", "caption": "no", "words": "yes"}
     got = draft(row, tmp_path, fields={"image": "pic", "caption": "words"})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 
 from shardkit.prepare.ingest import IngestConfig, run
 from shardkit.prepare.ingest.formats import chat
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import config, reader, record
+from tests.prepare.ingest.runs import Ingested
 
 USER, ANSWER = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
 
@@ -88,8 +92,135 @@ def test_a_content_in_parts_is_its_texts(tmp_path):
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     got = draft({"messages": [{"role": "user", "content": parts}, ANSWER]}, tmp_path)
     assert got.segments[0].text == "one\ntwo"
-    with pytest.raises(Bad, match="image_url"):
-        draft({"messages": [{"role": "user", "content": [*parts, {"type": "image_url"}]}, ANSWER]}, tmp_path)
+    with pytest.raises(Bad, match="input_audio"):
+        draft({"messages": [{"role": "user", "content": [*parts, {"type": "input_audio"}]}, ANSWER]}, tmp_path)
+
+
+URI = "data:image/png;base64,AAAA"
+
+
+def pictures(draft) -> list[tuple[str | None, str | int | None]]:
+    return [(s.role, s.text if s.kind == "text" else s.image) for s in draft.segments]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "see"},
+            {"type": "image_url", "image_url": {"url": URI}}]}, ANSWER]}, [("user", "see"), ("user", 0)]),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": URI},
+            {"type": "text", "text": "see"}]}, ANSWER]}, [("user", 0), ("user", "see")]),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "see"}]}, ANSWER],
+            "images": [URI]}, [("user", 0), ("user", "see")]),
+        ({"image": URI, "conversations": [{"from": "human", "value": "<image>\nsee"}, {"from": "gpt", "value": "a"}]},
+            [("user", 0), ("user", "\nsee")]),
+        ({"image_bytes": b"AAAA", "conversations": '[{"role": "user", "content": "see <image>"}, '
+            '{"role": "assistant", "content": "a"}]'}, [("user", "see "), ("user", 0)]),
+        ({"messages": [{"role": "user", "content": "what is <image>?"}, ANSWER]}, [("user", "what is <image>?")]),
+    ],
+    ids=["part-behind", "part-before", "part-of-row", "mark", "json-text", "mark-without-images"],
+)  # fmt: skip
+def test_pictures_stand_where_the_turns_show_them(tmp_path, row, expected):
+    got = draft(row, tmp_path)
+    assert pictures(got) == [*expected, ("assistant", "a")]
+    assert len(got.images) == sum(isinstance(part, int) for _, part in expected)
+    assert [r.images for r in got.relations] == [tuple(range(len(got.images)))]
+    assert got.metadata == {}
+
+
+def test_both_sides_of_a_pair_show_the_pictures_of_the_row(tmp_path):
+    ask = {"role": "user", "content": "<image>q"}
+    got = draft({"images": URI, "chosen": [ask, ANSWER], "rejected": [ask, ANSWER]}, tmp_path)
+    assert [(s.kind, s.image, s.name) for s in got.segments if s.kind == "image"] == [
+        ("image", 0, "chosen"),
+        ("image", 0, "rejected"),
+    ]
+    assert [r.images for r in got.relations] == [(0,), (0,)]
+
+
+@pytest.mark.parametrize(("marks", "images"), [(0, 1), (2, 1), (1, 2)])
+def test_marks_and_pictures_must_agree(tmp_path, marks, images):
+    row = {"messages": [{"role": "user", "content": "q" + "<image>" * marks}, ANSWER], "images": [URI] * images}
+    with pytest.raises(Bad, match=f"the turns have {marks} <image> marks, the row has {images} images") as bad:
+        draft(row, tmp_path)
+    assert bad.value.reason == "placeholder_count"
+
+
+def test_what_no_segment_holds_is_metadata(tmp_path):
+    row = {
+        "messages": [
+            {"role": "user", "content": "q", "name": "bob", "refusal": None},
+            {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}},
+            {"role": "function", "name": "f", "content": {"r": [1]}},
+            {"role": "assistant", "content": "a", "reasoning": "hm", "weight": 0},
+        ]
+    }
+    got = draft(row, tmp_path)
+    assert shape(got) == [
+        ("user", None, "q"),
+        ("assistant", "tool_calls", '{"arguments":"{}","name":"f"}'),
+        ("tool", None, '{"r":[1]}'),
+        ("assistant", "reasoning_content", "hm"),
+        ("assistant", None, "a"),
+    ]
+    assert [s.supervised for s in got.segments] == [None, None, None, False, False]
+    assert got.metadata == {
+        "turn_fields": [{"turn": 1, "fields": {"name": "bob"}}, {"turn": 3, "fields": {"name": "f"}}]
+    }
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"instruction": "q", "input": "", "output": "a"},
+        {"prompt": "q", "completion": "a"},
+        {"prompt": [USER], "completion": [ANSWER]},
+        {"prompt": "q", "response": "a"},
+        {"conversations": None, "messages": [USER, ANSWER]},
+    ],
+)
+def test_question_and_answer_in_fields_of_their_own(tmp_path, row):
+    assert shape(draft(row, tmp_path)) == [("user", None, "q"), ("assistant", None, "a")]
+
+
+def test_an_instruction_with_input_and_history(tmp_path):
+    got = draft({"instruction": "do", "input": "it", "output": "a", "history": [["x", "y"]], "system": "s"}, tmp_path)
+    assert [text for _, _, text in shape(got)] == ["s", "x", "y", "do\nit", "a"]
+    assert got.metadata == {}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "q", "chosen": "a", "rejected": "b"},
+        {"prompt": [USER], "chosen": [ANSWER], "rejected": [{"role": "assistant", "content": "b"}]},
+        {"conversations": [USER], "chosen": {"from": "gpt", "value": "a"}, "rejected": {"from": "gpt", "value": "b"}},
+        {"question": "q", "chosen": "a", "rejected": "b"},
+    ],
+)
+def test_a_pair_of_answers_takes_its_question_from_beside(tmp_path, row):
+    got = draft(row, tmp_path)
+    assert shape(got) == [
+        ("user", "chosen", "q"), ("assistant", "chosen", "a"), ("user", "rejected", "q"), ("assistant", "rejected", "b"),
+    ]  # fmt: skip
+    assert got.metadata == {}
+
+
+def test_a_pair_that_is_whole_keeps_its_prompt_as_metadata(tmp_path):
+    got = draft({"prompt": "q", "chosen": [USER, ANSWER], "rejected": [USER, ANSWER]}, tmp_path)
+    assert len(got.segments) == 4
+    assert got.metadata == {"prompt": "q"}
+
+
+@pytest.mark.parametrize("name", ["talks.json", "talks.json.gz"])
+def test_a_json_array_of_talks(tmp_path, name):
+    rows = [{"conversations": [USER, ANSWER]}, {"conversations": [USER]}, {"instruction": "q", "output": "a"}]
+    data = json.dumps(rows, indent=1).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    done = Ingested(tmp_path / "out", "auto" if name.endswith("json") else "chat", tmp_path / name)
+    assert done.counts == (3, 2, 1)
+    assert list(done.rows) == ["1", "3"]
+    assert done.exclusions == {"2": "no_answer"}
 
 
 def test_a_preference_pair_is_one_example(tmp_path):

@@ -41,6 +41,8 @@ def found(*paths) -> str:
         ([{"conversations": TURNS}], "chat"),
         ([{"messages": TURNS}], "chat"),
         ([{"chosen": TURNS, "rejected": TURNS}], "chat"),
+        ([{"prompt": "q", "chosen": "a", "rejected": "b"}], "chat"),
+        ([{"instruction": "q", "input": "", "output": "a"}], "chat"),
         ([{"text": "a"}, {"conversations": TURNS}], "chat"),
     ],
 )

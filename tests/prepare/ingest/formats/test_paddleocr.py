@@ -101,6 +101,17 @@ def test_twenty_pages_of_which_one_is_broken(tmp_path, kind, as_folder):
     }  # fmt: skip
 
 
+def test_the_notes_of_a_labelling_tool_are_no_labels(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(picture(1))
+    (folder / "Label.txt").write_text("in/a.png\tread\n")
+    (folder / "fileState.txt").write_text("/home/me/in/a.png\t1\n")
+    got = Ingested(tmp_path / "out", "paddleocr", folder, images=(tmp_path,))
+    assert got.counts == (1, 1, 0)
+    assert got.rows["1"].segments[1].text == "read"
+
+
 def test_a_list_named_with_its_pictures_is_still_a_list(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.png").write_bytes(picture())

@@ -34,6 +34,18 @@ def test_two_corners_and_a_text_in_quotation_marks():
     assert lines[0] == ("Tired, very", (38.0, 43.0, 920.0, 215.0))
 
 
+def test_more_corners_stand_before_the_mark_of_ctw1500():
+    text, lines, changes = read("1,2,3,1,5,2,5,4,3,5,1,4,####Oh, 7,5\n1,2,3,2,3,4,1,4,#######\n1,2,3,2,3,4,####\n")
+    assert text == "Oh, 7,5"
+    assert lines == [
+        ("Oh, 7,5", (1.0, 2.0, 3.0, 1.0, 5.0, 2.0, 5.0, 4.0, 3.0, 5.0, 1.0, 4.0)),
+        (None, (1.0, 2.0, 3.0, 2.0, 3.0, 4.0, 1.0, 4.0)),
+        (None, (1.0, 2.0, 3.0, 2.0, 3.0, 4.0)),
+    ]
+    assert changes == {"byte_order_mark": 1, "illegible_text": 1, "line_without_text": 1}
+    assert read("1,2,3,4,5,6,7,8,####a\n1,2,3,4,5,6,7,8,b\n")[0] == "####a\nb"
+
+
 def test_a_script_is_one_only_where_every_line_names_one():
     quad = "1,2,3,4,5,6,7,8,"
     assert read(f"{quad}Latin,bon\n{quad}Korean,밥\n")[0] == "bon\n밥"
