@@ -188,7 +188,7 @@ def truth_sets(data: Path) -> tuple[list[Item], dict[str, Path]]:
     return items, files
 
 
-def perceptual(data: Path) -> dict[str, Any] | None:
+def perceptual(data: Path, num_captions: int = 1500) -> dict[str, Any] | None:
     """Section `perceptual`; None where there is no truth set."""
     items, files = truth_sets(data)
     if not items:
@@ -206,13 +206,13 @@ def perceptual(data: Path) -> dict[str, Any] | None:
         turned = judge(items, found_pairs(dataset, names, TRANSFORMS))
         what_stays = fate(items, kept_instead(folder / "set", names, folder, frozenset()))
         peer = peer_pairs(files)
-        made = captions(data, folder)
+        made = captions(data, folder, num_captions) if num_captions else None
     return {
         **plain,
         **what_stays,
         "with_transforms": turned,
         "peers": {"imagehash": judge(items, peer) if peer is not None else "not installed"},
-        "made_captions": made or "no make_corpus.py",
+        "made_captions": made or "not made",
     }
 
 
@@ -241,7 +241,7 @@ def read_truth(path: Path, name: str) -> Iterator[Item]:
             yield Item(name=row[name], group=row["group"], level=row["level"], transform=row["edit"] or row["level"])
 
 
-def captions(data: Path, folder: Path, num_images: int = 1500) -> dict[str, Any] | None:
+def captions(data: Path, folder: Path, num_images: int) -> dict[str, Any] | None:
     """Pictures of make_corpus.py, most of which are parts of few photographs and so alike in kind."""
     made = corpus(data, folder / "made", images=num_images)
     if made is None:

@@ -53,7 +53,7 @@ _STROKE = 48
 """Greys between two pixels side by side, one of paper and one of ink."""
 _TONE = 8
 _TONES = 4
-"""A drawing: four tones of 8 greys have 4 of 5 pixels, and 1 pixel of 200 is at an edge. Photographs that have so few
+"""A drawing: four tones of 8 greys have 17 of 20 pixels, and 1 pixel of 200 is at an edge. Photographs that have so few
 tones (bare sky, a fork on a table) have no edges."""
 
 
@@ -136,7 +136,7 @@ def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     num_paper, num_ink = int(paper_of[first]), int(up_to[max(0, first - _PAPER_GREYS)])
     is_paper = first >= _PAPER_FROM and 100 * num_paper >= 55 * num_pixels and 500 * num_ink >= num_pixels
     tones = np.sort(counts.reshape(-1, _TONE).sum(1))
-    is_flat = 5 * int(tones[-_TONES:].sum()) >= 4 * num_pixels
+    is_flat = 20 * int(tones[-_TONES:].sum()) >= 17 * num_pixels
     if not (is_paper or is_flat):
         return "picture"
     strokes = _count_steps(np.asarray(lines), _STROKE)

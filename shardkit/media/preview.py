@@ -23,14 +23,23 @@ _MOST = 4
 
 def preview_of(cells: _Cells) -> bytes:
     """[n, n] greys, n a multiple of SIDE -> SIDE * SIDE greys of what is inside the border, row by row, one byte each."""
-    top, bottom, left, right = (_border(edge) for edge in (cells, cells[::-1], cells.T, cells.T[::-1]))
-    if not (top or bottom or left or right):
+    inner = _inside(cells)
+    if inner.shape == cells.shape:
         size = len(cells) // SIDE
         sums = cells.reshape(-1, size).sum(1, dtype=np.uint16).reshape(SIDE, size, SIDE).sum(1, dtype=np.uint16)
-        return (sums // size**2).astype(np.uint8).tobytes()
-    inner = (left, top, len(cells) - right, len(cells) - bottom)
-    small = Image.fromarray(cells).resize((SIDE, SIDE), Image.Resampling.BOX, box=inner)
-    return small.tobytes()
+        whole: bytes = (sums // size**2).astype(np.uint8).tobytes()
+        return whole
+    # What a border left over may have a flat margin of its own, which goes from the picture without the border, too.
+    inner = _inside(inner)
+    small: bytes = Image.fromarray(inner).resize((SIDE, SIDE), Image.Resampling.BOX).tobytes()
+    return small
+
+
+def _inside(cells: _Cells) -> _Cells:
+    """What is left without rows and columns of one grey at the four sides."""
+    top, bottom, left, right = (_border(edge) for edge in (cells, cells[::-1], cells.T, cells.T[::-1]))
+    height, width = cells.shape
+    return np.ascontiguousarray(cells[top : height - bottom, left : width - right])
 
 
 def _border(cells: _Cells) -> int:

@@ -119,7 +119,7 @@ def test_pages_of_one_layout_are_told_apart_by_the_fine_hash():
         (page(paper=(200, 190, 160), ink=(70, 60, 50)), "page"),
         (page(lines=1), "page"),
         (page(lines=1, height=120), "page"),
-        (page(paper=(20, 20, 20), ink=(240, 240, 240)), "picture"),
+        (page(paper=(20, 20, 20), ink=(240, 240, 240)), "page"),
     ],
     ids=["white", "blue", "dot", "row", "slope", "scene", "page", "yellowed", "one line", "line", "dark ground"],
 )

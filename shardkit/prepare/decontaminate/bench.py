@@ -76,7 +76,7 @@ def read(benchmark: Benchmark, *, fields: Mapping[str, str], bases: Sequence[Pat
 def _of_dataset(dataset: Dataset) -> Iterator[Item]:
     looks = {
         (row["asset_id"], row["frame"]): row
-        for row in dataset.table("assets", ["asset_id", "frame", "phash", "phash_fine", "class"]).to_pylist()
+        for row in dataset.table("assets", ["asset_id", "frame", "phash", "phash_fine", "preview", "class"]).to_pylist()
     }
     kept = 0
     for _, _, example in dataset.examples():
@@ -88,6 +88,7 @@ def _of_dataset(dataset: Dataset) -> Iterator[Item]:
                 known = {
                     "phash": media.looks.phash,
                     "phash_fine": media.looks.phash_fine,
+                    "preview": media.looks.preview,
                     "class": media.looks.picture_class,
                 }
             pictures.append(
@@ -97,6 +98,7 @@ def _of_dataset(dataset: Dataset) -> Iterator[Item]:
                     pixel_id=image.pixel_id,
                     phash=known["phash"],
                     phash_fine=known["phash_fine"],
+                    preview=known["preview"],
                     picture_class=known["class"],
                     data=image.data if kept < PLANTED_PICTURES else None,
                 )
@@ -225,6 +227,7 @@ def _picture(ref: ImageRef, reader: Reader, folder: str, *, keep: bool) -> Pictu
         pixel_id=media.pixel_id,
         phash=media.looks.phash,
         phash_fine=media.looks.phash_fine,
+        preview=media.looks.preview,
         picture_class=media.looks.picture_class,
         data=data if keep else None,
     )

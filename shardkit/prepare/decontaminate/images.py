@@ -24,12 +24,13 @@ from shardkit.prepare.decontaminate.vectors import Embeddings, alike
 from shardkit.prepare.dedup import perceptual
 from shardkit.prepare.dedup.keys import asset_keys
 
-COLUMNS = ("asset_id", "frame", "pixel_id", "phash", "phash_fine", "class")
+COLUMNS = ("asset_id", "frame", "pixel_id", "phash", "phash_fine", "preview", "class")
 MEASURES = ("pixels", "perceptual", "embedding")
 """How a picture is found, from the surest."""
 _PAGE = CLASSES.index("page")
 _LOOKS = pa.schema([("asset_id", pa.string()), ("frame", pa.int32()), ("pixel_id", pa.string()),
-                    ("phash", pa.string()), ("phash_fine", pa.string()), ("class", pa.string())])  # fmt: skip
+                    ("phash", pa.string()), ("phash_fine", pa.string()), ("preview", pa.binary()),
+                    ("class", pa.string())])  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +61,10 @@ def gallery(benches: Sequence[Bench]) -> Gallery:
 
 def table_of(pictures: Iterable[Picture]) -> pa.Table:
     """Pictures as rows of tables/assets."""
-    rows = [(one.asset_id, one.frame, one.pixel_id, one.phash, one.phash_fine, one.picture_class) for one in pictures]
+    rows = [
+        (one.asset_id, one.frame, one.pixel_id, one.phash, one.phash_fine, one.preview, one.picture_class)
+        for one in pictures
+    ]
     return pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in rows], schema=_LOOKS)
 
 

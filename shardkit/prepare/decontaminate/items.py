@@ -18,6 +18,8 @@ class Picture:
     phash: str
     phash_fine: str
     picture_class: str
+    preview: bytes | None = field(default=None, repr=False)
+    """None in datasets of older versions."""
     data: bytes | None = field(default=None, repr=False, compare=False)
     """Its bytes, of the few that a self-test plants."""
 

@@ -169,6 +169,7 @@ def _saved_again(picture: Picture) -> Picture:
         pixel_id=media.pixel_id,
         phash=media.looks.phash,
         phash_fine=media.looks.phash_fine,
+        preview=media.looks.preview,
         picture_class=media.looks.picture_class,
     )
 

@@ -61,8 +61,8 @@ _CODE_DISTANCE = 10
 """Bits of 64 between a picture's code and that of the nearest window, before the window is fitted."""
 _CORRELATION = 0.95
 """Of the greys in the window: crops have .98 and more, other photographs of one thing have less."""
-_TURNED = 2
-"""A bit of a mirrored or turned picture counts double: the same thing lies on many tables, one way round or another."""
+_TURNED = 3
+"""A bit of a mirrored or turned picture counts three times: the same thing lies on many tables, one way round or another."""
 _PER_KEY = 16
 """Windows of a key that a picture is compared with: linear, however many look alike."""
 _PAIRS_AT_A_TIME = 1 << 18
@@ -239,7 +239,8 @@ def _may_meet(images: ImageHashes, one: Indices, two: Indices, *, silent: bool) 
     """
     picture = (images.classes[one] == _PICTURE) | (images.classes[two] == _PICTURE)
     same = images.salt[one] == images.salt[two]
-    return picture | (same if silent else same & (images.salt[one] != 0))
+    meet: npt.NDArray[np.bool_] = picture | (same if silent else same & (images.salt[one] != 0))
+    return meet
 
 
 def _most(bits: int) -> int:
@@ -266,7 +267,8 @@ _ONES = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 def _count(words: Keys) -> Indices:
     """Set bits of each word."""
     parts = np.ascontiguousarray(words).view(np.uint16).reshape(*words.shape, 4)
-    return _ONES[parts].sum(-1, dtype=np.int64)
+    counts: Indices = _ONES[parts].sum(-1, dtype=np.int64)
+    return counts
 
 
 def _keys_of(parts: Sequence[_Edges]) -> Indices:

@@ -78,6 +78,7 @@ def write(path: Path, rows: Sequence[Example], *, unit_rows: int = 1000) -> Data
                                 "pixel_id": image.pixel_id,
                                 "phash": looks.phash,
                                 "phash_fine": looks.phash_fine,
+                                "preview": looks.preview,
                                 "class": looks.picture_class,
                             }
                         )

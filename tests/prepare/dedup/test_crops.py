@@ -1,0 +1,82 @@
+"""Windows of previews: exact sums, and what a window shows is found in it."""
+
+import numpy as np
+import pytest
+
+from shardkit.prepare.dedup import crops
+
+
+def previews(count, seed=0, side=32):
+    """Smooth fields: random frequencies that fall off, as those of photographs do."""
+    rng = np.random.default_rng(seed)
+    place = np.arange(side) + 0.5
+    waves = np.cos(np.pi * np.arange(24)[:, None] * place / side)
+    fall = np.maximum(np.hypot(*np.ogrid[:24, :24]), 1.0)
+    fields = np.einsum("ux,nuv,vy->nxy", waves, rng.normal(size=(count, 24, 24)) / fall, waves)
+    fields = (fields - fields.mean((1, 2), keepdims=True)) / fields.std((1, 2), keepdims=True)
+    return (fields * 40 + 128).clip(0, 255).astype(np.uint8)
+
+
+def cut(large, top, left, size):
+    """[n, 128, 128] -> the window as a preview of its own, with bilinear weights."""
+    at = (np.arange(32) + 0.5) * size / 32 - 0.5
+    rows, columns = at + top, at + left
+    low, part = np.floor(rows).astype(int), rows % 1
+    left_low, left_part = np.floor(columns).astype(int), columns % 1
+    down = large[:, low] * (1 - part)[:, None] + large[:, np.minimum(low + 1, 127)] * part[:, None]
+    out = down[:, :, left_low] * (1 - left_part) + down[:, :, np.minimum(left_low + 1, 127)] * left_part
+    return out.astype(np.uint8)
+
+
+def test_no_integral_lies_where_rounding_could_go_either_way():
+    edges = np.arange(33) * 4
+    nearest = 1.0
+    for begin, length in crops._SPANS:
+        inside = np.clip(edges, begin, begin + length) - begin
+        waves = np.arange(1, 16)[:, None] * np.pi
+        exact = np.diff(np.sin(waves * inside / length) / waves) * 2**16
+        nearest = min(nearest, np.abs(np.abs(exact % 1) - 0.5).min())
+    assert nearest > 1e-8
+
+
+def test_sums_stay_exact():
+    weights = np.abs(crops._FINE_OF).sum(2).max()
+    assert 255 * weights**2 < 2**53
+
+
+def test_a_picture_is_itself():
+    own = previews(20)
+    differ, correlation = crops.fit(own, own, np.zeros(20, np.int64))
+    assert differ.tolist() == [0] * 20
+    assert correlation == pytest.approx(np.ones(20))
+
+
+@pytest.mark.parametrize(("top", "left", "size"), [(0, 0, 120), (6, 1, 121), (3, 9, 115), (13, 0, 115), (5, 5, 118)])
+def test_what_a_window_shows_is_found_in_it(top, left, size):
+    large = previews(30, seed=1, side=128)
+    whole, shown = large.reshape(-1, 32, 4, 32, 4).mean((2, 4)).astype(np.uint8), cut(large, top, left, size)
+    codes, (wanted, _) = crops.codes_of(whole), crops.margins_of(shown)
+    distance = np.array([[int(a ^ b).bit_count() for b in row] for a, row in zip(wanted, codes, strict=True)])
+    differ, correlation = crops.fit(shown, whole, distance.argmin(1))
+    assert (distance.min(1) <= 10).mean() > 0.9
+    assert np.median(differ) <= 30
+    assert np.median(correlation) > 0.95
+
+
+def test_other_pictures_are_far():
+    one, two = previews(40, seed=2), previews(40, seed=3)
+    differ, _ = crops.fit(one, two, np.zeros(40, np.int64))
+    assert differ.min() > 50
+
+
+def test_the_first_code_is_that_of_the_whole():
+    own = previews(10)
+    assert np.array_equal(crops.codes_of(own)[:, 0], crops.margins_of(own)[0])
+
+
+def test_a_tilt_and_back_is_nearly_nothing():
+    own = previews(10, seed=4)
+    back = crops.tilted(crops.tilted(own, 5, 1.0), -5, 1.0)
+    inner = slice(6, -6)
+    assert np.abs(back[:, inner, inner].astype(int) - own[:, inner, inner]).mean() < 6
+    assert np.array_equal(crops.tilted(own, 0, 1.0), own)
