@@ -169,8 +169,9 @@ class _Target:
             if tag == self._dropping[-1]:
                 self._dropping.append(tag)
             return
-        if tag in _DROPPED:
-            self._page.changes[f"element_dropped:{tag}"] += 1
+        hidden = "hidden" in attributes and tag in _BLOCKS | {"span"}
+        if tag in _DROPPED or hidden:
+            self._page.changes[f"element_dropped:{'hidden' if hidden else tag}"] += 1
             self._dropping.append(tag)
             return
         if tag == "title" and not self._page.title:

@@ -65,6 +65,12 @@ def test_a_set_without_an_address_is_no_picture():
     assert (page.parts, page.changes["picture_without_address"]) == (read_html("x").parts, 1)
 
 
+def test_what_a_page_hides_is_dropped_and_counted():
+    page = read_html("<p>a</p><div hidden>b<div>c</div>d</div><p hidden>e<p>f")
+    assert page.parts == ["a\n\nf"]
+    assert page.changes == {"element_dropped:hidden": 2}
+
+
 def test_what_a_page_says_of_itself():
     page = read_html(
         "<html lang=de><title> A &amp;\nB </title><base href='https://x/y/'><meta property='og:url' content=one>"
