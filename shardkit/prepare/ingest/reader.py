@@ -129,6 +129,10 @@ class Reader:
             return text
         return texts[0]
 
+    def folder_name(self, folder: str) -> str:
+        """What the folder of an input is called, by its path relative to the input root."""
+        return os.path.basename(os.path.join(self._roots.input_root, folder).rstrip("/"))
+
     def below_root(self, name: str) -> bytes:
         """The bytes of an input file by its name relative to the input root."""
         try:

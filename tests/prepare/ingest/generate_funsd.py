@@ -9,7 +9,7 @@ from typing import Any
 from tests.prepare.ingest.builders import picture
 
 BROKEN = "form-07"
-"""Its annotation links an entity that is not there."""
+"""Two of its entities have one id."""
 
 
 def form(number: int) -> dict[str, Any]:
@@ -44,6 +44,6 @@ def write(folder: Path, count: int = 20) -> None:
         stem = f"form-{number:02d}"
         value = form(number)
         if stem == BROKEN:
-            value["form"][0]["linking"] = [[0, 99]]
+            value["form"][1]["id"] = 0
         (folder / "annotations" / f"{stem}.json").write_text(json.dumps(value), encoding="utf-8")
         (folder / "images" / f"{stem}.png").write_bytes(picture(number, (60, 40)))

@@ -1,16 +1,21 @@
 """Layout files that name their image: which files belong together where names alone do not say it.
 
 An image that a layout file names comes before one that shares its stem. It is looked for as named, then by its base
-name, in the folder of the layout file, then in the folder above it. A layout file without a reference that leads to an
+name, in the folder of the layout file, then in the folder above it; then by its base name in the folders beside the
+layout's, and last by its stem in all of these, for pictures are delivered in other forms than they were annotated in.
+Folders parted by backslashes, addresses of files and names in percent signs are understood. A layout file without a reference that leads to an
 image, and without an image of its stem beside it, takes the one of its stem in the folder above it, or in the one
-folder beside its own that has it (ALTO/, page/ beside the images).
+folder beside its own that has it (ALTO/, page/ beside the images). A record of a document that is named by its folder
+takes the one image in there, whatever it is called.
 """
 
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.roots import read_bounded
@@ -25,6 +30,8 @@ class Head:
     """What it calls its images."""
     is_other: bool = False
     """It is a file of another kind that ends alike."""
+    of_folder: bool = False
+    """It belongs to the one image of its folder, whatever that is called."""
 
 
 _MOST = 64 << 20
@@ -42,6 +49,7 @@ class _Stem:
     named: list[str] = field(default_factory=list)
     """What its layout files call their images."""
     has_layout: bool = False
+    of_folder: bool = False
     only_other: bool = True
     """All its labels are files of another kind."""
 
@@ -63,6 +71,7 @@ def by_reference(known: Sequence[Known], peeks: Mapping[str, Peek]) -> list[tupl
             continue
         head = _head(file, peeks[role]) if role in peeks else Head()
         entry.has_layout |= role in peeks and not head.is_other
+        entry.of_folder |= head.of_folder
         entry.named += head.images
         entry.only_other &= head.is_other
         entry.labels.append(file)
@@ -93,6 +102,14 @@ def _head(file: InputFile, peek: Peek) -> Head:
         return Head()  # met again, and named, where the record is read
 
 
+def _spellings(name: str) -> Iterator[str]:
+    """The path of an image as it may be meant."""
+    path = name.replace("\\", "/").removeprefix("file://")
+    yield path
+    if "%" in path:
+        yield unquote(path)
+
+
 class _Images:
     """The images of a run, by name, by stem and by base name."""
 
@@ -101,6 +118,8 @@ class _Images:
         self._stems: dict[str, str] = {}
         self._by_stem: dict[str, list[InputFile]] = {}
         self._beside: dict[tuple[str, str], list[InputFile]] = {}
+        self._in_folder: dict[str, list[InputFile]] = {}
+        self._of_folder = Counter(posixpath.dirname(stem) for stem, entry in stems.items() if entry.of_folder)
         for stem, entry in stems.items():
             folder, base = posixpath.split(stem)
             for image in entry.images:
@@ -108,6 +127,7 @@ class _Images:
                 self._stems[image.name] = stem
                 self._by_stem.setdefault(stem, []).append(image)
                 self._beside.setdefault((posixpath.dirname(folder), base), []).append(image)
+                self._in_folder.setdefault(folder, []).append(image)
 
     def stem_of(self, image: InputFile) -> str:
         return self._stems[image.name]
@@ -118,15 +138,30 @@ class _Images:
         named = [image for name in entry.named if (image := self._named(name, folder)) is not None]
         if named:
             return list({image.name: image for image in named}.values())
-        return entry.images or (self._near(stem) if entry.has_layout else [])
+        if entry.images or not entry.has_layout:
+            return entry.images
+        here = posixpath.dirname(stem)
+        if entry.of_folder and self._of_folder[here] == len(self._in_folder.get(here, ())) == 1:
+            return self._in_folder[here]
+        return self._near(stem)
 
     def _named(self, name: str, folder: str) -> InputFile | None:
-        path = name.replace("\\", "/")
-        for below in dict.fromkeys((folder, posixpath.dirname(folder))):
-            for shown in (path, posixpath.basename(path)):
-                found = self._by_name.get(posixpath.normpath(posixpath.join(below, shown)))
-                if found is not None:
-                    return found
+        paths = list(_spellings(name))
+        above = posixpath.dirname(folder)
+        for path in paths:
+            for below in dict.fromkeys((folder, above)):
+                for shown in (path, posixpath.basename(path)):
+                    found = self._by_name.get(posixpath.normpath(posixpath.join(below, shown)))
+                    if found is not None:
+                        return found
+        for path in paths:
+            base = posixpath.basename(path)
+            bare = posixpath.splitext(base)[0]
+            beside = self._beside.get((above, bare), [])
+            near = [self._by_stem.get(posixpath.join(below, bare), []) for below in dict.fromkeys((folder, above))]
+            for found_there in ([image for image in beside if posixpath.basename(image.name) == base], *near, beside):
+                if len(found_there) == 1:
+                    return found_there[0]
         return None
 
     def _near(self, stem: str) -> list[InputFile]:

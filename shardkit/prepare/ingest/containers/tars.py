@@ -11,6 +11,7 @@ forwards; the order of other members does not matter.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,7 @@ def index(file: InputFile, config: IngestConfig) -> Index:
         SourceError: where the archive is damaged, unless --salvage was given.
     """
     stream = Stream(file)
-    keys: dict[str, list[Member]] = {}
+    stems: dict[str, list[Member]] = {}
     changes: Counter[str] = Counter()
     damage = ""
     size = file.size if stream.compression is None else None
@@ -87,18 +88,26 @@ def index(file: InputFile, config: IngestConfig) -> Index:
             if base.startswith("._") or base in _BAGGAGE or member.name.startswith("__MACOSX/"):
                 changes["system_member_skipped"] += 1
                 continue
-            keys.setdefault(os.path.splitext(member.name)[0], []).append(member)
+            stems.setdefault(unicodedata.normalize("NFC", _stem(member)), []).append(member)
     except Damaged as broken:
         damage = f"damaged at byte {broken.place}: {broken.what}"
         if not config.salvage:
             raise refused(file.name, damage) from broken
     finally:
         stream.close()
+    keys = {_stem(members[0]): members for members in stems.values()}
+    forms = sum(len(set(map(_stem, members))) > 1 for members in keys.values())
+    if forms:
+        changes["stem_matched_by_unicode_form"] += forms
     rows = side_table.read(file, keys.keys(), salvage=config.salvage)
     changes.update(rows.changes)
     samples = [_sample(key, members, file, rows.by_key.get(key, {})) for key, members in keys.items()]
     samples.sort(key=_place)
     return Index(samples=tuple(samples), changes=changes, damage=damage)
+
+
+def _stem(member: Member) -> str:
+    return os.path.splitext(member.name)[0]
 
 
 def _place(sample: Sample) -> int:
@@ -111,7 +120,7 @@ def _sample(key: str, members: list[Member], file: InputFile, beside: Mapping[st
         if member.unsafe:
             detail = f"member {member.name} of {file.name} is {member.unsafe}"
             return Sample(key=key, members=tuple(members), reason="unsafe_member", detail=detail)
-    names = Counter(member.name for member in members)
+    names = Counter(unicodedata.normalize("NFC", member.name) for member in members)
     twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:
         detail = f"{file.name} has two members named {twice}"

@@ -1,7 +1,7 @@
 """ALTO 2, 3 and 4: blocks, lines and words of pages, in pixels, tenths of a millimetre or 1/1200 inches.
 
     alto / Description / MeasurementUnit, sourceImageInformation / fileName
-         / ReadingOrder / (Un)OrderedGroup... / ElementRef                          (since 4.3)
+         / ReadingOrder / (Un)OrderedGroup... / ElementRef                          (since 4.3; before, IDNEXT of blocks)
          / Layout / Page / PrintSpace / TextBlock / TextLine / String, SP, HYP
 
 Text is kept as it is printed: a word that a line end divides stays two parts with its hyphen. Spaces stand where SP
@@ -131,7 +131,7 @@ def _orders(root: Element, pages: Sequence[Element]) -> list[list[str] | None]:
     """For each page the ids of blocks, lines and words in the order of nested groups; None where the file has none."""
     order = root.child("ReadingOrder")
     if order is None:
-        return [None] * len(pages)
+        return [_chained(page) for page in pages]
     names = [reference.get("REF") for reference in order.below("ElementRef")]
     if len(pages) == 1:
         return [names]
@@ -141,6 +141,20 @@ def _orders(root: Element, pages: Sequence[Element]) -> list[list[str] | None]:
         if name in page_of:
             parts[page_of[name]].append(name)
     return [*parts]
+
+
+def _chained(page: Element) -> list[str] | None:
+    """The ids of blocks as IDNEXT links them, chain after chain; None where none is linked."""
+    following = {block.get("ID"): block.get("IDNEXT") for block in page.below(*_BLOCKS) if block.get("ID")}
+    if not any(following.values()):
+        return None
+    linked = set(following.values())
+    names: dict[str, None] = {}
+    for name in [name for name in following if name not in linked]:
+        while name in following and name not in names:
+            names[name] = None
+            name = following[name]
+    return [*names]
 
 
 def _said(element: Element, name: str) -> str:

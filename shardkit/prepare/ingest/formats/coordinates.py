@@ -29,8 +29,10 @@ def box(x: str, y: str, width: str, height: str, changes: Counter[str]) -> tuple
     """The two corners of a box given by one corner and its size; nothing where it has none of these."""
     if not (x or y or width or height):
         return ()
-    corner = numbers((x, y, width, height), changes)
+    # Programs of some languages write 10,5 for 10.5; in a single number a comma parts nothing else.
+    corner = numbers([value.replace(",", ".") for value in (x, y, width, height)], changes)
     if len(corner) != 4:
+        changes["box_unusable"] += bool(corner)
         return ()
     return (corner[0], corner[1], corner[0] + corner[2], corner[1] + corner[3])
 

@@ -69,6 +69,9 @@ def page(text: str, changes: Counter[str]) -> Label:
             if box[0] < box[2] and box[1] < box[3]:
                 objects.append(LayoutItem(level="region", polygon=box))
             continue
+        if not token.strip():
+            changes["word_blank"] += 1
+            continue
         if not regions or regions[-1].label != label:
             regions.append(_Region(label=label))
         regions[-1].words.append((token, box))
@@ -85,6 +88,8 @@ def page(text: str, changes: Counter[str]) -> Label:
 
 def _tokens(text: str) -> Iterator[tuple[str, tuple[float, ...], str]]:
     for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
         fields = line.split("\t")
         if len(fields) != _NUM_FIELDS:
             raise Bad("bad_label", f"line {number} has {len(fields)} of {_NUM_FIELDS} fields: {plain(line, 40)}")

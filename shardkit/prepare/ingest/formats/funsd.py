@@ -82,7 +82,7 @@ def form(value: Mapping[str, Any], changes: Counter[str]) -> Label:
         fields={
             **{key: inner for key, inner in value.items() if key != "form"},
             "entity_labels": labels,
-            "links": _links(value["form"], places),
+            "links": _links(value["form"], places, changes),
         },
     )
 
@@ -112,8 +112,9 @@ def _words(
     return text if text.strip() else joined, items
 
 
-def _links(entities: list[Mapping[str, Any]], places: Mapping[Any, int]) -> list[list[int]]:
-    """Links as pairs of places; each stands at both of its ends and is taken once."""
+def _links(entities: list[Mapping[str, Any]], places: Mapping[Any, int], changes: Counter[str]) -> list[list[int]]:
+    """Links as pairs of places; each stands at both of its ends and is taken once. One to an entity
+    that is not there is left out, counted."""
     links: dict[tuple[int, int], None] = {}
     for place, entity in enumerate(entities):
         linking = entity.get("linking") or []
@@ -123,6 +124,7 @@ def _links(entities: list[Mapping[str, Any]], places: Mapping[Any, int]) -> list
             if not (isinstance(link, list) and len(link) == 2 and all(isinstance(end, int | str) for end in link)):
                 raise Bad("bad_label", f"a link of entity {place} is no pair of ids")
             if link[0] not in places or link[1] not in places:
-                raise Bad("bad_label", f"entity {place} is linked to an entity that is not there")
+                changes["link_of_nothing"] += 1
+                continue
             links[places[link[0]], places[link[1]]] = None
     return [list(link) for link in links]

@@ -13,7 +13,6 @@ import html
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from shardkit.prepare.ingest.formats.label import Label, Read
 from shardkit.prepare.ingest.formats.text_file import decoded
@@ -23,6 +22,9 @@ from shardkit.prepare.ingest.reasons import Bad
 _PAGE_END = re.compile(r"^[ \t]*pgNbr=\d+[ \t]*\n?", re.MULTILINE)
 _TEXTS = ("ot", "ocr_text", "LTDLWOCR")
 """Elements that hold the text, in order."""
+_SHOWN = re.compile(rf"<(?:{'|'.join(_TEXTS)})(?:\s[^<>]*)?/?>")
+_IDS = ("docid", "tid")
+"""Elements that name the document."""
 _ESCAPED = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d+);")
 
 
@@ -55,19 +57,32 @@ def is_record(root: Element) -> bool:
     return _text(root) is not None
 
 
+def shows_record(text: str) -> bool:
+    """`is_record`, before the XML is parsed."""
+    return _SHOWN.search(text) is not None
+
+
 def record(root: Element, changes: Counter[str]) -> Label:
-    """The pages and fields of a record."""
+    """The pages and fields of a record.
+
+    Raises:
+        Bad: where the file holds the records of many documents.
+    """
     holder = _text(root)
     assert holder is not None, "is_record says so"
+    num_records = sum(1 for _ in root.below(holder.name))
+    if num_records > 1:
+        raise Bad("bad_label", f"the XML holds {num_records} records; a document has one of its own")
     text = holder.text()
     if _ESCAPED.search(text):
         changes["text_unescaped"] += 1  # these records escape their text twice
         text = html.unescape(text)
-    fields: dict[str, Any] = {}
+    said: dict[str, dict[str, None]] = {}
     for element in root.below():
         value = element.text().strip()
         if element is not holder and value and next(element.children(), None) is None:
-            fields[element.name] = value if element.name not in fields else f"{fields[element.name]}; {value}"
+            said.setdefault(element.name, {})[value] = None
+    fields = {name: "; ".join(values) for name, values in said.items()}
     return _paged(text.strip("\n"), fields, changes)
 
 
@@ -85,8 +100,14 @@ def _text(root: Element) -> Element | None:
     return next((element for name in _TEXTS for element in root.below(name)), None)
 
 
-def _paged(text: str, fields: dict[str, Any], changes: Counter[str]) -> Label:
+def _paged(text: str, fields: dict[str, str], changes: Counter[str]) -> Label:
     """The label of all pages, by their marks."""
+    named = next((fields[name] for name in _IDS if name in fields), None)
+
+    def document(stem: str) -> Mapping[str, str | int]:
+        """What the record calls its document, else the name of its file."""
+        return {"document_id": named or stem.rpartition("/")[2]}
+
     if _PAGE_END.search(text):
         parts = _PAGE_END.split(text)
         if parts[-1].strip():
@@ -97,8 +118,3 @@ def _paged(text: str, fields: dict[str, Any], changes: Counter[str]) -> Label:
         parts_of_it = tuple(Label(text=page, fields=fields, document=document) for page in pages)
         return Label(text=text, fields=fields, document=document, pages=parts_of_it)
     return Label(text=text, fields=fields, document=document)
-
-
-def document(stem: str) -> Mapping[str, str | int]:
-    """Files are named by their document."""
-    return {"document_id": stem.rpartition("/")[2]}

@@ -3,6 +3,7 @@
     map     {"1.png": "text" or {"text": ...} or {"lines": [...]}, ...}
     list    [{"image": "1.png", "text": "..."}, ...]
     pages   {"pages": [{"page": 2, "image": "2.png", "text": "..."}, ...]}      put in the order of their numbers
+    forms   {"documents": [{"id", "document": [entities as in FUNSD], "img": {"fname", "width", "height"}}, ...]}     XFUND
     MMOCR and TextOCR documents
 
 A picture is named by its path and never by its place. One that is named twice with different texts is ambiguous.
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
 from shardkit.prepare.ingest.draft import Draft
-from shardkit.prepare.ingest.formats import mmocr
+from shardkit.prepare.ingest.formats import funsd, mmocr
 from shardkit.prepare.ingest.formats.label import Label, text_of
 from shardkit.prepare.ingest.formats.label_list import draft
 from shardkit.prepare.ingest.formats.ocr_label import from_object, trimmed
@@ -38,6 +40,8 @@ def entries(value: Any) -> Entries:
     """
     if mmocr.is_document(value):
         return mmocr.entries(value)
+    if isinstance(value, dict) and isinstance(value.get("documents"), list):
+        return _forms(value["documents"])
     if isinstance(value, dict) and isinstance(value.get("pages"), list):
         return _pages(value["pages"])
     if isinstance(value, dict) and value and all(map(names_image, value)):
@@ -65,6 +69,23 @@ def _pages(pages: list[Any]) -> Entries:
     numbers = {page["page"] for page in pages}
     changes = Counter(page_missing=max(numbers) - min(numbers) + 1 - len(numbers)) if numbers else Counter()
     return _once([(_image(page) or "", page) for page in pages], +changes)
+
+
+def _forms(documents: list[Any]) -> Entries:
+    """The forms of XFUND, by their pictures."""
+    forms = []
+    for number, one in enumerate(documents, 1):
+        image = one.get("img") if isinstance(one, dict) else None
+        if not isinstance(image, dict) or not isinstance(image.get("fname"), str):
+            raise Bad("bad_label", f"form {number} of the document names no picture (img, fname)")
+        rest = {key: inner for key, inner in one.items() if key not in ("document", "img")}
+        forms.append((image["fname"], {**rest, "form": one.get("document"), "size": _size(image)}))
+    return _once(forms, Counter())
+
+
+def _size(image: Mapping[str, Any]) -> list[Any] | None:
+    sides = [image.get("height"), image.get("width")]
+    return None if None in sides else sides
 
 
 def _once(found: list[tuple[str, Any]], changes: Counter[str]) -> Entries:
@@ -100,6 +121,10 @@ def _label(value: Any, changes: Counter[str]) -> Label:
     if not isinstance(value, dict):
         return Label(text=text_of(value, "the label"))
     rest: Mapping[str, Any] = {key: inner for key, inner in value.items() if key not in _IMAGE}
+    if funsd.is_form(rest):
+        size = from_object({"text": "", "size": rest.get("size")}, Counter()).stated_size
+        form = funsd.form({key: inner for key, inner in rest.items() if key != "size"}, changes)
+        return replace(form, stated_size=size)
     name = next((name for name in _TEXT if name in rest), None)
     if name is not None:
         text_of(rest[name], name)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from shardkit.prepare.ingest.containers.claims import Head, Peek
+from shardkit.prepare.ingest.formats import iit_cdip
 from shardkit.prepare.ingest.formats.layout_xml import DIALECTS
 from shardkit.prepare.ingest.formats.xml_safe import decoded_xml
 
@@ -28,7 +29,8 @@ def of_xml(data: bytes) -> Head:
     text = decoded_xml(data)
     root = _ROOT.search(text, _after_comments(text), _HEAD)
     if root is None or root[1] not in DIALECTS:
-        return Head(is_other=root is not None)
+        is_record = root is not None and iit_cdip.shows_record(text)
+        return Head(is_other=root is not None and not is_record, of_folder=is_record)
     if root[1] == "html":
         return _of_hocr(text)
     return Head(images=_names((_PAGE if root[1] == "PcGts" else _ALTO).finditer(text[:_HEAD])))

@@ -5,7 +5,7 @@
     MMOCR KIE   JSON lines of {"file_name", "height", "width", "annotations": [{"box", "text", "label"}]}
     recognition JSON lines of {"filename", "text"}
     TextOCR     {"imgs": {ID: {"file_name", "width", "height"}}, "anns": {ID: {"image_id", "utf8_string", "points"}},
-                "imgToAnns": {ID: [ID, ...]}}
+                "imgToAnns": {ID: [ID, ...]}}; COCO-Text alike, also without imgToAnns
 
 Texts that are to be ignored, and TextOCR's `.`, are boxes without a text. Paths of these sets begin with folders of the
 machine that wrote them: where nothing lies at a path, its shorter ends are tried, in a document only where all its
@@ -134,16 +134,22 @@ def _size(entry: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _is_textocr(value: Mapping[str, Any]) -> bool:
-    return all(isinstance(value.get(name), dict) for name in ("imgs", "anns", "imgToAnns"))
+    return all(isinstance(value.get(name), dict) for name in ("imgs", "anns"))
 
 
 def _textocr(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The pictures of a TextOCR document in the form of MMOCR's, in the order of the document."""
     images = []
+    anns_of = value.get("imgToAnns")
+    if not isinstance(anns_of, dict):
+        anns_of = {}
+        for name, ann in value["anns"].items():
+            if isinstance(ann, dict):
+                anns_of.setdefault(str(ann.get("image_id")), []).append(name)
     for key, image in value["imgs"].items():
         if not isinstance(image, dict):
             raise Bad("bad_label", f"imgs has an entry {key} that is no object")
-        names = value["imgToAnns"].get(key) or []
+        names = anns_of.get(key) or []
         anns = [value["anns"].get(str(name)) for name in names] if isinstance(names, list) else [None]
         entry = {key: inner for key, inner in image.items() if key not in ("id", *_INSTANCES)}
         # An entry that is no list of objects is excluded where it is read, and harms no neighbour.

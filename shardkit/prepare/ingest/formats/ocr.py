@@ -35,7 +35,8 @@ _PICTURE = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"", re.IGNORECASE)
 _STATES = frozenset(["filestate.txt"])
 """PPOCRLabel notes there which pictures were looked at: PATH TAB 1, which reads like a label."""
 
-NAMING = quads.NAMING
+NAMING = replace(quads.NAMING, label_ends=("_res",))
+"""PaddleOCR 3 puts _res behind the names of its results."""
 entries = label_json.entries
 
 __all__ = ["CONTAINERS", "FIELDS", "LABELS", "NAMING", "drafts", "entries", "is_list", "pair_drafts"]
@@ -46,7 +47,9 @@ def is_list(name: str, head: bytes) -> bool:
     if name.rpartition("/")[2].lower() in _STATES:
         return False
     if name.lower().endswith(".json"):
-        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and _PICTURE.search(head) is not None
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        # The forms of XFUND name their pictures behind their words.
+        return start[:1] in (b"{", b"[") and (_PICTURE.search(head) is not None or b'"documents"' in head)
     if not name.lower().endswith(".txt"):
         return True
     lines = [line for line in head.decode("utf-8", "replace").lstrip("\ufeff").splitlines() if line.strip()]

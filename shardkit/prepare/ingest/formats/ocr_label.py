@@ -1,7 +1,7 @@
 """The label of a page or line, from the label files of its stem: a table of readers, and one rule for how they agree.
 
     .gt.txt .txt    the text; a DocBank page or a list of quads where every line is one
-    .json           {"text": "..."}, a FUNSD form, or lines and their order:
+    .json           {"text": "..."}, a FUNSD form, a result of PaddleOCR 3, or lines and their order:
                     {"lines": [{"text": "...", "bbox": [x0, y0, x1, y1]}, ...], "reading_order": [1, 0, ...], "size": [H, W]}
     .csv            quads: x1,y1,...,x4,y4,text
     .xml            ALTO (also .alto.xml), PAGE-XML (also .page.xml), hOCR, or the record of an IIT-CDIP document
@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.containers.strict_json import parse
-from shardkit.prepare.ingest.formats import docbank, funsd, hocr, iit_cdip, layout_xml, quads
+from shardkit.prepare.ingest.formats import docbank, funsd, hocr, iit_cdip, layout_xml, paddle_result, quads
 from shardkit.prepare.ingest.formats.label import Label, Read, polygon
 from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.formats.xml_safe import parse_xml
@@ -50,21 +50,23 @@ def read_label(
     """
     table = READERS if readers is None else readers
     labels = {suffix: table[suffix](files[suffix], changes) for suffix in table if suffix in files}
-    texts = [labels[suffix] for suffix in TEXT_LABELS if suffix in labels]
+    others = [(suffix, table[suffix](data, changes)) for suffix, data in more]
+    texts = [labels[suffix] for suffix in TEXT_LABELS if suffix in labels and not labels[suffix].silent]
     structured = [label for suffix, label in labels.items() if suffix not in TEXT_LABELS and not label.silent]
     if len(texts) > 1:
         differs = len({label.text for label in texts}) > 1
         changes["label_witness_differs" if differs else "label_witness"] += 1
-    chosen = [*structured, *(table[suffix](data, changes) for suffix, data in more), *texts[:1]]
+    chosen = [*structured, *(label for _, label in others if not label.silent), *texts[:1]]
+    everything = [*labels.values(), *(label for _, label in others)]
     if not chosen:
-        found = ", ".join(key for label in labels.values() for key in label.fields)
+        found = ", ".join(key for label in everything for key in label.fields)
         raise Bad("bad_label", f"the label has neither text nor lines (found: {plain(found or 'nothing', 60)})")
     label = chosen[0]
     for witness in chosen[1:]:
         if not _agree(witness.text, label.text, is_layout=not _LAYOUTS.isdisjoint(labels)):
             raise Bad("ambiguous_label", f"labels differ: {plain(witness.text, 40)} / {plain(label.text, 40)}")
         changes["label_witness"] += 1
-    silent = {key: value for other in labels.values() if other.silent for key, value in other.fields.items()}
+    silent = {key: value for other in everything if other.silent for key, value in other.fields.items()}
     if silent:
         label = replace(label, fields={**silent, **label.fields})
     if not label.text.strip() and not _only_boxes(label):
@@ -120,7 +122,10 @@ def from_json(data: bytes, changes: Counter[str]) -> Label:
         return Label(text=value)
     if not isinstance(value, dict):
         raise Bad("bad_label", "the .json is neither an object with text or lines nor a text")
-    return funsd.form(value, changes) if funsd.is_form(value) else from_object(value, changes)
+    if funsd.is_form(value):
+        return funsd.form(value, changes)
+    result = value["res"] if isinstance(value.get("res"), dict) else value
+    return paddle_result.label(result, changes) if paddle_result.is_result(result) else from_object(value, changes)
 
 
 def from_xml(data: bytes, changes: Counter[str]) -> Label:

@@ -36,7 +36,7 @@ _IDS = re.compile(r"(?P<image>\S+)(?P<ids>(?: +[0-9]{1,9})+) *")
 _EXTRA = ("key_cls", "id", "linking", "difficult")
 
 
-def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
+def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
     """The draft of one line, or of each picture that it names.
 
     Raises:
@@ -52,7 +52,8 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         return
     label = _label(text, changes)
     images = _images(path)
-    for k, image in enumerate(images):
+    for k, named in enumerate(images):
+        image = _near(named, record.folder, reader)
         position = f"{record.position}#{k + 1}" if len(images) > 1 else record.position
         yield draft(record, image, label, changes if k == 0 else Counter(), position=position)
 
@@ -96,6 +97,14 @@ def _images(path: str) -> list[str]:
     if not isinstance(paths, list) or not paths or not all(isinstance(one, str) for one in paths):
         raise Bad("image_value", f"the list of pictures is none of paths: {plain(path, 40)}")
     return paths
+
+
+def _near(image: str, folder: str, reader: Reader) -> str:
+    """The path of a picture from the list. PPOCRLabel begins paths with the name of the folder that the list lies in."""
+    above, slash, rest = image.replace("\\", "/").partition("/")
+    if not slash or above != reader.folder_name(folder):
+        return image
+    return reader.first_of([image, rest], folder)
 
 
 def _label(text: str, changes: Counter[str]) -> Label:

@@ -17,6 +17,7 @@ from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_SUBSET = re.compile(r"\s*(?:<\?[^>]*>\s*|<!--.*?-->\s*)*<!doctype[^>\[]*\[", re.IGNORECASE | re.DOTALL)
 _CHARSETS = {
     "big5": "big5hkscs", "euc-jp": "euc_jp", "euc-kr": "cp949", "gb18030": "gb18030", "gb2312": "gb18030", "gbk": "gb18030",
     "iso-2022-jp": "iso2022_jp", "iso-8859-1": "cp1252", "iso-8859-15": "iso8859_15", "iso-8859-2": "iso8859_2",
@@ -30,8 +31,15 @@ def page_text(data: bytes, changes: Counter[str]) -> str:
     """The text of an HTML file: UTF-8, else the encoding that it declares; counted in `changes`.
 
     Raises:
-        Bad: where it is neither.
+        Bad: where it is neither, or has a document type with an internal subset.
     """
+    text = _decoded(data, changes)
+    if _SUBSET.match(text[:4096]):
+        raise Bad("document_type", "the document type has an internal subset, which pages have no use for")
+    return text
+
+
+def _decoded(data: bytes, changes: Counter[str]) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise Bad("invalid_utf8", "the page is UTF-16, not UTF-8; convert it with iconv")
     try:

@@ -100,7 +100,7 @@ def _text(element: Element, changes: Counter[str]) -> tuple[str, float | None]:
         return "", None
     changes["alternatives_left_out"] += len(choices) - 1
     chosen = min(choices, key=lambda choice: _index(choice.get("index")))
-    unicode = chosen.child("Unicode")
+    unicode = chosen.child("Unicode") or chosen.child("PlainText")
     return (unicode.text() if unicode is not None else ""), share(chosen.get("conf"), changes)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.ingest.formats.label import number
 from shardkit.prepare.ingest.reasons import Bad
 
 if TYPE_CHECKING:
@@ -168,8 +169,9 @@ class _Target:
             if tag == self._dropping[-1]:
                 self._dropping.append(tag)
             return
-        if tag in _DROPPED:
-            self._page.changes[f"element_dropped:{tag}"] += 1
+        hidden = "hidden" in attributes and tag in _BLOCKS | {"span"}
+        if tag in _DROPPED or hidden:
+            self._page.changes[f"element_dropped:{'hidden' if hidden else tag}"] += 1
             self._dropping.append(tag)
             return
         if tag == "title" and not self._page.title:
@@ -263,6 +265,7 @@ class _Target:
         )
         if late and (not src or src.startswith("data:")):  # a page that loads its pictures when they are scrolled to
             src = late.strip()
+        src = src or _widest(attributes.get("srcset", "")) or _widest(attributes.get("data-srcset", ""))
         if not src:
             self._page.changes["picture_without_address"] += 1
             return
@@ -293,3 +296,22 @@ class _Target:
 def _first(attributes: Mapping[str, Any]) -> int:
     start = str(attributes.get("start", "1")).strip()
     return int(start) if re.fullmatch(r"-?[0-9]{1,9}", start) else 1
+
+
+def _widest(srcset: str) -> str:
+    """The address of the largest picture in a `srcset`, the first of equal ones; empty where it has none."""
+    words = srcset.split()[::-1]
+    best, best_size = "", -1.0
+    while words:
+        address = words.pop()
+        size = 1.0
+        if not address.endswith(",") and words:
+            stated, comma, rest = words.pop().partition(",")
+            found = number(stated[:-1])
+            size = 0.0 if found is None else found
+            if comma and rest:
+                words.append(rest)
+        address = address.strip(",")
+        if address and size > best_size:
+            best, best_size = address, size
+    return best

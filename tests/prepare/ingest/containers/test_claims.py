@@ -91,3 +91,30 @@ def test_pipes_and_links_to_nowhere_are_not_waited_for(tmp_path):
     files = [InputFile(name=name, path=str(tmp_path / name), size=-1) for name in ("a.xml", "b.xml")]
     known = [(*part(file.name, LABELS), file) for file in files]
     assert [stem for stem, _ in by_reference(known, PEEKS)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["a%201.png", "C:\\\\scans\\\\a 1.png", "file:///data/a 1.png", "a 1.tif", "../img/a 1.png", "scans/a%201.jp2"],
+)
+def test_a_name_is_looked_for_as_tools_write_it_also_in_folders_beside(tmp_path, shown):
+    files = {"img/a 1.png": b"", "img/other.png": b"", "alto/x.xml": naming(shown)}
+    got = read(tmp_path, files)
+    assert got["alto/x"] == (("img/a 1.png",), ("alto/x.xml",))
+
+
+def test_a_name_that_folders_beside_have_twice_leads_nowhere(tmp_path):
+    got = read(tmp_path, {"one/a.png": b"", "two/a.png": b"", "alto/x.xml": naming("a.tif")})
+    assert got["alto/x"] == ((), ("alto/x.xml",))
+
+
+def test_a_record_takes_the_one_image_of_its_folder_whatever_it_is_called(tmp_path):
+    record = b"<record><LTDLWOCR><ot>text</ot></LTDLWOCR></record>"
+    files = {
+        "a/aaa00a00/aaa00a00.xml": record, "a/aaa00a00/60008366.tif": b"", "a/aaa01a00/aaa01a00.xml": record,
+        "a/aaa01a00/1.tif": b"", "a/aaa01a00/2.tif": b"", "b/x.xml": record, "b/y.xml": record, "b/z.tif": b"",
+    }  # fmt: skip
+    got = read(tmp_path, files)
+    assert got["a/aaa00a00/aaa00a00"] == (("a/aaa00a00/60008366.tif",), ("a/aaa00a00/aaa00a00.xml",))
+    assert got["a/aaa01a00/aaa01a00"] == ((), ("a/aaa01a00/aaa01a00.xml",))
+    assert (got["b/x"][0], got["b/y"][0], got["b/z"]) == ((), (), (("b/z.tif",), ()))

@@ -79,8 +79,21 @@ def test_long_lists_are_cut_at_line_ends(tmp_path):
         ("gt_a", True, "gt_a"),
         ("a_ann", False, "a_ann"),
         ("img", True, "img"),
+        ("set/train_imgs/a", True, "set/train:a"),
+        ("set/train_gt/gt_a_res", False, "set/train:a"),
+        ("Task1_GT/gt_a", False, "test:a"),
+        ("task(626p)/a", True, "a"),
+        ("a_res", False, "a"),
     ],
 )
 def test_what_is_no_part_of_a_stem(stem, is_image, right):
-    naming = Naming(folders=("img", "gt"), label_starts=("gt_",), image_ends=("_ori",), passed_over=("_ann",))
+    naming = Naming(
+        folders=("img", "gt"),
+        folder_ends=("_imgs", "_gt"),
+        parts={"Task1_GT": "test", "task(626p)": ""},
+        label_starts=("gt_",),
+        label_ends=("_res",),
+        image_ends=("_ori",),
+        passed_over=("_ann",),
+    )
     assert naming.stem(stem, is_image=is_image) == right

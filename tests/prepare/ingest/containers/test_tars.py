@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import tarfile
 from collections import Counter
 
 import pytest
@@ -31,6 +32,16 @@ def test_the_key_ends_at_the_last_dot_of_the_base_name(tmp_path):
         ("v.1/22.05", {"v.1/22.05.png": b"i", "v.1/22.05.txt": b"t"}),
         ("v.1/22.06", {"v.1/22.06.JPG": b"j"}),
     ]
+
+
+def test_names_that_differ_in_unicode_form_alone_are_one_sample(tmp_path):
+    data = tar([("e\u0301.png", b"i"), ("\u00e9.txt", b"t"), ("plain.png", b"p")], tarfile.PAX_FORMAT)
+    assert samples(tmp_path, data) == [
+        ("e\u0301", {"e\u0301.png": b"i", "\u00e9.txt": b"t"}),
+        ("plain", {"plain.png": b"p"}),
+    ]
+    twice = tar([("e\u0301.png", b"i"), ("\u00e9.png", b"j")], tarfile.PAX_FORMAT)
+    assert [found for _, found in samples(tmp_path, twice)] == ["duplicate_member"]
 
 
 def many() -> list[tuple[str, bytes]]:

@@ -148,3 +148,24 @@ def test_a_page_of_a_hebrew_manuscript_with_two_orders(shared):
     assert changes == {"order_repeated": 29}
     assert label.text.split("\n")[2] == "\u05d9\u05d5\u05e0\u05d4"
     assert (label.page_size, label.image, label.fields) == ((4308, 3177), "bsb00084914_00007.jpg", {"page": 6})
+
+
+def test_blocks_follow_their_links_where_the_file_has_no_order():
+    def linked(text: str, name: str, following: str = "") -> str:
+        more = f' IDNEXT="{following}"' if following else ""
+        return block(line(string(text)), name=name).replace("<TextBlock", f"<TextBlock{more}", 1)
+
+    got, changes = read(file(page(linked("one", "a", "c"), linked("three", "b"), linked("two", "c", "b"))))
+    assert (got.text, changes) == ("one\ntwo\nthree", {})
+    looped, changes = read(file(page(linked("one", "a", "b"), linked("two", "b", "a"))))
+    assert (looped.text, changes["not_in_order"]) == ("one\ntwo", 2)
+    astray, changes = read(file(page(linked("one", "a", "gone"), linked("two", "b"))))
+    assert (astray.text, changes) == ("one\ntwo", {})
+
+
+def test_a_decimal_comma_is_a_point_and_no_box_is_lost_uncounted():
+    comma = string("a").replace('HPOS="1" VPOS="2"', 'HPOS="1,5" VPOS="2,25"')
+    label, changes = read(file(page(block(line(comma)))))
+    assert (label.layout[2].polygon, changes) == ((1.5, 2.25, 4.5, 6.25), {"order_of_document": 1})
+    _, changes = read(file(page(block(line(string("a").replace('WIDTH="3"', 'WIDTH="3 4 5"'))))))
+    assert changes["box_unusable"] == 1

@@ -87,3 +87,10 @@ def test_the_real_pages(shared, tmp_path, kind):
         for item in first.layout or ()
         for x, y in zip(item.polygon[0::2], item.polygon[1::2], strict=True)
     )
+
+
+def test_blank_lines_are_nothing_and_tokens_without_a_sign_are_no_words():
+    row = "{}\t1\t1\t2\t2\t0\t0\t0\tCMR10\ttitle\n"
+    changes: Counter[str] = Counter()
+    label = docbank.read(f"{row.format('A')}\n{row.format('')}{row.format('B')}\n\n".encode(), changes)
+    assert (label.text, changes) == ("A B", {"word_blank": 1})

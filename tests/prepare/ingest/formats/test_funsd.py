@@ -66,3 +66,14 @@ def test_a_box_that_cannot_be_used_loses_no_word_and_texts_that_differ_are_count
     label = funsd.form({"form": [entity]}, changes)
     assert (label.text, [item.polygon for item in label.layout or ()]) == ("one two", [(), (1.0, 1.0, 5.0, 5.0)])
     assert changes == {"box_unusable": 1, "entity_text_differs": 1}
+
+
+def test_a_link_to_nothing_is_left_out_and_harms_no_other():
+    changes: Counter[str] = Counter()
+    box = [1, 1, 9, 9]
+    entities = [
+        {"id": 4, "text": "a", "box": box, "linking": [[4, 9], [4, 5]]},
+        {"id": 5, "text": "b", "box": box, "linking": [[4, 5]]},
+    ]
+    label = funsd.form({"form": entities}, changes)
+    assert (label.text, label.fields["links"], changes) == ("a\nb", [[0, 1]], {"link_of_nothing": 1})

@@ -9,6 +9,7 @@ import pytest
 from shardkit.prepare.ingest.formats import iit_cdip
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest import generate_iit_cdip
+from tests.prepare.ingest.builders import tiff
 from tests.prepare.ingest.runs import Ingested
 
 
@@ -47,3 +48,29 @@ def test_a_record_that_is_none_is_excluded(xml, reason):
     with pytest.raises(Bad) as bad:
         iit_cdip.read_record(xml, Counter())
     assert bad.value.reason == reason
+
+
+def test_a_picture_named_by_its_number_belongs_to_the_record_of_its_folder(tmp_path):
+    place = tmp_path / "in" / "imagesa" / "a" / "a" / "a" / "aaa00a00"
+    place.mkdir(parents=True)
+    (place / "60008366_8367.tif").write_bytes(tiff(2))
+    (place / "aaa00a00.xml").write_bytes(generate_iit_cdip.record("aaa00a00", ["one", "two"]))
+    for kind in ("iit-cdip", "ocr", "auto"):
+        got = Ingested(tmp_path / kind, kind, tmp_path / "in")
+        assert [row.text for _, row in sorted(got.rows.items())] == ["one", "two"]
+        assert {row.group for row in got.rows.values()} == {"aaa00a00"}
+
+
+def test_a_record_names_its_document_and_says_things_once():
+    xml = (
+        b"<record><docid>abc00d00</docid><A><dt>LETTER</dt><au>Smith</au></A>"
+        b"<LTDLWOCR><tid>x</tid><dt>LETTER</dt><au>Jones</au><ot>text\npgNbr=1\n</ot></LTDLWOCR></record>"
+    )
+    label = iit_cdip.read_record(xml, Counter())
+    assert label.document("folder/60008366") == {"document_id": "abc00d00"}
+    assert (label.fields["dt"], label.fields["au"]) == ("LETTER", "Smith; Jones")
+
+
+def test_the_records_of_many_documents_in_one_file_are_no_label():
+    with pytest.raises(Bad, match="2 records"):
+        iit_cdip.read_record(b"<root><record><ot>a</ot></record><record><ot>b</ot></record></root>", Counter())

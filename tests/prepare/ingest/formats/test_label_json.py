@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from shardkit.prepare.ingest.formats import label_json
 from shardkit.prepare.ingest.reasons import Bad
-from tests.prepare.ingest.builders import config, reader, record
+from tests.prepare.ingest.builders import config, picture, reader, record
+from tests.prepare.ingest.runs import Ingested
 
 
 def read(tmp_path, value):
@@ -47,3 +50,25 @@ def test_pages_come_in_the_order_of_their_numbers_and_gaps_are_counted(tmp_path)
 def test_other_documents_are_not_known(value):
     with pytest.raises(Bad):
         label_json.entries(value)
+
+
+@pytest.mark.parametrize("kind", ["ocr", "auto"])
+def test_forms_of_xfund_in_one_document(tmp_path, kind):
+    entity = {
+        "id": 9,
+        "label": "question",
+        "text": "\u59d3\u540d",
+        "box": [1, 1, 9, 6],
+        "words": [],
+        "linking": [[9, 10]],
+    }
+    document = {"id": "zh_0", "document": [entity], "img": {"fname": "zh_0.jpg", "width": 24, "height": 16}}
+    other = {"id": "zh_1", "document": [3], "img": {"fname": "zh_1.jpg"}}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "zh.val.json").write_text(json.dumps({"lang": "zh", "documents": [document, other]}))
+    for name in ("zh_0.jpg", "zh_1.jpg"):
+        (tmp_path / "in" / name).write_bytes(picture(size=(24, 16), kind="JPEG"))
+    got = Ingested(tmp_path / "out", kind, tmp_path / "in")
+    assert got.layout("zh_0.jpg") == [("region", "\u59d3\u540d", (1.0, 1.0, 9.0, 6.0), None, 0)]
+    assert got.metadata("zh_0.jpg")["entity_labels"] == ["question"]
+    assert (got.exclusions, got.changes["link_of_nothing"]) == ({"zh_1.jpg": "bad_label"}, 1)

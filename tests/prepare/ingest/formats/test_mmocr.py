@@ -95,3 +95,20 @@ def test_the_real_scenes(shared, tmp_path, kind):
     assert receipt.counts == (1, 1, 0)
     assert receipt.rows["1"].text.startswith("SAFEWAY\nTM\n")
     assert receipt.metadata("1")["line_labels"][:3] == [1, 25, 25]
+
+
+def test_textocr_without_lists_of_annotations_finds_them_by_their_picture(tmp_path):
+    document = {
+        "imgs": {"7": {"id": 7, "file_name": "a.jpg", "width": 12, "height": 8}},
+        "anns": {
+            "1": {"image_id": 7, "utf8_string": "STOP", "bbox": [1, 1, 4, 3]},
+            "2": {"image_id": 7, "legibility": "illegible", "bbox": [5, 1, 4, 3]},
+            "3": {"image_id": 8, "utf8_string": "elsewhere"},
+        },
+    }
+    (tmp_path / "cocotext.json").write_text(json.dumps(document))
+    (tmp_path / "a.jpg").write_bytes(picture(kind="JPEG"))
+    got = Ingested(tmp_path / "out", "mmocr", tmp_path / "cocotext.json")
+    assert got.layout("a.jpg") == [
+        ("line", "STOP", (1.0, 1.0, 5.0, 4.0), None, 0), ("line", None, (5.0, 1.0, 9.0, 4.0), None, 1),
+    ]  # fmt: skip

@@ -133,3 +133,13 @@ def test_the_real_lines_whose_labels_are_ids(shared, tmp_path, kind):
     got = Ingested(tmp_path / "out", kind, folder, images=(folder / "images",), label_vocab=folder / "label_cn.txt")
     assert got.counts == (11, 11, 0)
     assert {row.images[0].path: (row.images[0].ocr_labels, row.text) for row in got.examples} == wanted
+
+
+def test_paths_that_begin_with_the_folder_of_their_list_are_found(tmp_path):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(picture(1))
+    (folder / "Label.txt").write_text("scans/a.png\tone\nscans\\a.png\ttwo\nother/a.png\tthree\n")
+    got = Ingested(tmp_path / "out", "paddleocr", folder)
+    assert {position: row.text for position, row in got.rows.items()} == {"1": "one", "2": "two"}
+    assert got.exclusions == {"3": "asset_missing"}

@@ -155,3 +155,8 @@ def test_pages_that_cannot_be_used(data, reason):
 def test_any_namespace_will_do(space):
     data = three().replace(SPACE.encode(), space.encode())
     assert read(data)[0].text == "r1\nr2\nr3"
+
+
+def test_plain_text_counts_where_there_is_no_unicode():
+    data = b"<PcGts><Page><TextRegion id='r'><TextEquiv><PlainText>plain</PlainText></TextEquiv></TextRegion></Page></PcGts>"
+    assert page_xml.read(data, Counter()).text == "plain"

@@ -117,6 +117,23 @@ def test_a_page_that_cannot_be_used_harms_no_other(tmp_path, data, reason):
     assert got.rows["good.markdown"].text == "fine"
 
 
+@pytest.mark.parametrize("address", ["file:///etc/hostname", "data:image/bmp;base64,AAAA", "javascript:1"])
+def test_an_address_in_markdown_is_never_text(tmp_path, address):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.md").write_text(f"Before ![alt]({address}) after, [link]({address}).\n")
+    got = Ingested(tmp_path / "out", "markdown", tmp_path / "site")
+    assert got.rows["a.md"].text == "Beforeafter, link."
+    assert got.changes["image_dropped"] == 1
+
+
+@pytest.mark.parametrize("head", ["", '<?xml version="1.0"?>\n', "<!-- a -->"])
+def test_a_document_type_with_an_internal_subset_is_excluded_and_a_bare_one_ignored(head):
+    assert page_text(f"{head}<!DOCTYPE html><p>a [b]".encode(), Counter()).endswith("a [b]")
+    with pytest.raises(Bad) as bad:
+        page_text(f'{head}<!DOCTYPE html [<!ENTITY e SYSTEM "file:///x">]><p>a'.encode(), Counter())
+    assert bad.value.reason == "document_type"
+
+
 def test_only_files_of_the_format_are_read(tmp_path):
     for name in ("a.md", "a.png", "b.html", "c.txt", "README.md"):
         (tmp_path / "site").mkdir(exist_ok=True)

@@ -89,3 +89,51 @@ def test_the_real_receipts(shared, tmp_path, kind):
     assert got.metadata("055")["company"] == "UNIHAKKA INTERNATIONAL SDN BHD"
     assert got.rows["055"].text.split("\n")[3] == "12, JALAN TAMPOI 7/4,KAWASAN PERINDUSTRIAN"
     assert len({row.group for row in got.rows.values()}) == 26
+
+
+def test_two_corners_without_commas():
+    text, lines, _ = read('158 128 411 181 "Foot, path"\n443  128 501 169 "To"\n')
+    assert text == "Foot, path\nTo"
+    assert lines[0] == ("Foot, path", (158.0, 128.0, 411.0, 181.0))
+
+
+def test_many_corners_are_no_text_where_every_line_has_many():
+    six = "1,2,3,1,5,2,5,4,3,5,1,4"
+    text, lines, _ = read(f"{six},Oh, well\n{six},3,2,7up\n{six},500\n")
+    assert text == "Oh, well\n7up\n500"
+    assert [len(points) for _, points in lines] == [12, 14, 12]
+    # A receipt may begin a text with numbers; one line with few of them says that all are texts.
+    assert read("1,2,3,2,3,4,1,4,12,00,5,3,X\n1,2,3,2,3,4,1,4,Y\n")[0] == "12,00,5,3,X\nY"
+
+
+@pytest.mark.parametrize(
+    ("folder", "labels", "stem"),
+    [
+        ("ch4_training_images", "ch4_training_localization_transcription_gt/gt_", "ch4_training:img_1"),
+        ("ch4_test_images", "Challenge4_Test_Task1_GT/gt_", "ch4_test:img_1"),
+        ("Challenge2_Training_Task12_Images", "Challenge2_Training_Task1_GT/gt_", "ch2_training:img_1"),
+        ("icdar/train_images", "icdar/train_gts/gt_", "icdar/train:img_1"),
+    ],
+)
+def test_folders_of_parts_of_a_set_find_their_labels_and_are_no_books(tmp_path, folder, labels, stem):
+    for name, data in ((f"{folder}/img_1.png", picture()), (f"{labels}img_1.txt", b"1,2,9,2,9,6,1,6,STOP\n")):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    got = Ingested(tmp_path / "out", "icdar", tmp_path / "in")
+    assert (got.counts, list(got.rows)) == ((1, 1, 0), [stem])
+
+
+def test_keys_of_a_receipt_may_be_text_files(tmp_path):
+    contents = {
+        "img/1.png": picture(),
+        "box/1.csv": b"1,2,9,2,9,6,1,6,STOP\n",
+        "key/1.txt": b'\xef\xbb\xbf{"total": "9"}\n',
+    }
+    for name, data in contents.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    got = Ingested(tmp_path / "out", "sroie", tmp_path / "in")
+    assert (got.rows["1"].text, got.metadata("1")) == ("STOP", {"total": "9"})
+    (tmp_path / "in/box/1.csv").rename(tmp_path / "in/box/1.txt")
+    got = Ingested(tmp_path / "again", "sroie", tmp_path / "in")
+    assert (got.rows["1"].text, got.metadata("1")) == ("STOP", {"total": "9"})

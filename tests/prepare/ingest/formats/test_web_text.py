@@ -44,6 +44,33 @@ def test_a_picture_that_is_loaded_later_is_taken():
     assert [part.src for part in page.parts] == ["1.png", "2.png"]
 
 
+@pytest.mark.parametrize(
+    ("srcset", "src"),
+    [
+        ("a.png 100w, b.png 200w", "b.png"),
+        ("a.png, b.png 2x", "b.png"),
+        ("a.png 3x,b.png 2x", "a.png"),
+        ("https://x/a,b_1.png 1x, , c.png", "https://x/a,b_1.png"),
+        ("a.png", "a.png"),
+        ("a.png 1z", "a.png"),
+    ],
+)
+def test_the_largest_of_a_set_stands_in_where_no_address_is_given(srcset, src):
+    assert [part.src for part in read_html(f"<img srcset='{srcset}'>").parts if isinstance(part, Picture)] == [src]
+    assert [part.src for part in read_html(f"<img src=own.png srcset='{srcset}'>").parts] == ["own.png"]
+
+
+def test_a_set_without_an_address_is_no_picture():
+    page = read_html("<img srcset=' , '>x")
+    assert (page.parts, page.changes["picture_without_address"]) == (read_html("x").parts, 1)
+
+
+def test_what_a_page_hides_is_dropped_and_counted():
+    page = read_html("<p>a</p><div hidden>b<div>c</div>d</div><p hidden>e<p>f")
+    assert page.parts == ["a\n\nf"]
+    assert page.changes == {"element_dropped:hidden": 2}
+
+
 def test_what_a_page_says_of_itself():
     page = read_html(
         "<html lang=de><title> A &amp;\nB </title><base href='https://x/y/'><meta property='og:url' content=one>"
