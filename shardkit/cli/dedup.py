@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import datasets_argument, print_result, progress_bar, say, stage_options
+from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.config import DEFAULT_LEVELS, DedupConfig, DedupResult
 from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.dedup.near_text import PRESETS
@@ -78,6 +79,22 @@ _TEXTS_SHOWN = 5
     show_default=True,
     metavar="SHARE",
     help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
+)
+@click.option(
+    "--boilerplate-min",
+    type=click.IntRange(min=1),
+    default=LEAST_DOCUMENTS,
+    show_default=True,
+    metavar="N",
+    help="Report lines that stand in more than so many documents of a site.",
+)
+@click.option(
+    "--boilerplate-share",
+    type=click.FloatRange(0, 1),
+    default=LEAST_SHARE,
+    show_default=True,
+    metavar="SHARE",
+    help="And in more than this share of them.",
 )
 @stage_options
 def command(
@@ -160,6 +177,16 @@ def _table(result: DedupResult) -> str:
     if texts["texts"]:
         lines.append(f"texts beside several images: {texts['texts']}, in {texts['examples']} examples; they stay")
         lines += [f"  {row['examples']:>8}  {row['text']}" for row in texts["top"][:_TEXTS_SHOWN]]
+    plates = report["boilerplate"]
+    if plates["paragraphs"]:
+        lines.append(
+            f"lines that a site repeats: {plates['paragraphs']} on {plates['sites']} sites, "
+            f"in {plates['documents']} examples; they stay"
+        )
+        lines += [
+            f"  {row['documents']:>8} of {row['site_documents']} of {row['site']}  {row['excerpt']}"
+            for row in plates["top"][:_TEXTS_SHOWN]
+        ]
     if result.unchanged:
         lines.append("unchanged")
     return "\n".join(lines)

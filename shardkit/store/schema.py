@@ -160,6 +160,15 @@ TABLES: dict[str, pa.Schema] = {
             ("kept", pa.int64()),
         ]
     ),
+    "paragraphs": pa.schema(
+        [
+            ("site", pa.string()),
+            ("paragraph", pa.string()),
+            ("documents", pa.int64()),
+            ("site_documents", pa.int64()),
+            ("excerpt", pa.string()),
+        ]
+    ),
     "clusters": pa.schema(
         [
             ("cluster", pa.int32()),

@@ -9,12 +9,14 @@ from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup import MATCHERS, near_text, perceptual
+from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.dedup.matchers import NEAR
+from shardkit.prepare.ingest.group import suffix_list_version
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import digest_file
 
-DEDUP_VERSION = 2
+DEDUP_VERSION = 3
 """Part of every recipe: a change of what dedup makes of equal input gets a new number."""
 
 DEFAULT_LEVELS = ("exact", "pixel", "perceptual", "text")
@@ -47,6 +49,9 @@ class DedupConfig:
     """Sources whose examples are rather kept, the first before the second; others come after."""
     max_removed_per_source: float = 0.5
     """Share of a source, judged from 1,000 rows on."""
+    boilerplate_min: int = LEAST_DOCUMENTS
+    boilerplate_share: float = LEAST_SHARE
+    """A paragraph in more documents of a site than both is reported."""
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
@@ -63,6 +68,14 @@ class DedupConfig:
         if not 0 <= self.max_removed_per_source <= 1:
             raise ConfigError(
                 f"--max-removed-per-source {self.max_removed_per_source} is no share", hint="give a number from 0 to 1"
+            )
+        if self.boilerplate_min < 1:
+            raise ConfigError(
+                f"--boilerplate-min {self.boilerplate_min} is no number of documents", hint="give 1 or more"
+            )
+        if not 0 <= self.boilerplate_share <= 1:
+            raise ConfigError(
+                f"--boilerplate-share {self.boilerplate_share} is no share", hint="give a number from 0 to 1"
             )
         for level, score in self.thresholds.items():
             floor = self.preset_of_text.floor if level == "text" else NEAR[level].FLOOR
@@ -105,6 +118,8 @@ class DedupConfig:
             "references": sorted(Dataset.open(path, base=self.bases).id for path in self.references),
             "priority": list(self.priority),
             "max_removed_per_source": self.max_removed_per_source,
+            "boilerplate": {"min": self.boilerplate_min, "share": self.boilerplate_share},
+            "public_suffix_list": suffix_list_version(),
         }
 
     @staticmethod
@@ -129,7 +144,7 @@ class DedupResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text, conflicting_annotations: as in the manifest."""
+    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate: as in the manifest."""
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 

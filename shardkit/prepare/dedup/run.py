@@ -19,6 +19,7 @@ import numpy as np
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup.boilerplate import find_boilerplate
 from shardkit.prepare.dedup.candidates import find
 from shardkit.prepare.dedup.clusters import Choice, decide, stars
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
@@ -78,6 +79,7 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
                 "clusters": view.clusters(),
                 "near": view.near(),
                 "retention": [view.retention],
+                "paragraphs": [view.paragraphs],
             },
             provenance=view.selection.provenance(),
             exclusions=view.exclusions(),
@@ -124,6 +126,16 @@ def _decide(
     # Pairs are looked for among rows that stay: a removed row is tied to its keeper already.
     images = dense(candidates.pictures)
     pictures = np.where(decision.level < 0, images, -1)
+    boilerplate = find_boilerplate(
+        inputs,
+        signed,
+        kept,
+        least=config.boilerplate_min,
+        share=config.boilerplate_share,
+        workers=config.workers,
+        scratch=scratch,
+        on_progress=on_progress,
+    )
     view = View(
         inputs=inputs,
         signed=signed,
@@ -138,6 +150,7 @@ def _decide(
             dimensions(signed, inputs.num_new),
             decisions(choice, thresholds, inputs.num_new),
         ),
+        paragraphs=boilerplate.table,
         workers=config.workers,
     )
     level_of = np.full(inputs.num_rows, -1, np.int8)
@@ -156,6 +169,7 @@ def _decide(
         "conflicting_annotations": conflicts(
             inputs, candidates, stars(np.where(same.level < 0, images, -1), candidates.rank)
         ),
+        "boilerplate": boilerplate.report(),
         "vectors": near.vectors.report,
     }
     return view, tally, report

@@ -44,6 +44,8 @@ class View:
     """Candidates with the same images and other text, as (centre, other)."""
     retention: pa.Table
     """What other thresholds would keep."""
+    paragraphs: pa.Table
+    """Boilerplate of the sites."""
     workers: int
 
     @property

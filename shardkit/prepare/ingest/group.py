@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import metadata as packages
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -94,3 +95,8 @@ def _registered(host: str) -> str:
 @lru_cache(maxsize=1)
 def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
+
+
+def suffix_list_version() -> str:
+    """Release of the list that @domain goes by: another release may know other registries."""
+    return packages.version("publicsuffixlist")

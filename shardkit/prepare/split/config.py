@@ -11,7 +11,8 @@ from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup import MATCHERS
-from shardkit.prepare.split.declared import check_group_by, suffix_list_version
+from shardkit.prepare.ingest.group import suffix_list_version
+from shardkit.prepare.split.declared import check_group_by
 from shardkit.store.units import SHARD_FORMATS
 
 SPLIT_VERSION = 1

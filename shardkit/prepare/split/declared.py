@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import metadata as packages
 from typing import Any
 
 import orjson
@@ -58,8 +57,3 @@ def path_key(group_by: str) -> Callable[[str, str], str | None]:
 def _object(metadata: str) -> Mapping[str, Any]:
     value = orjson.loads(metadata)
     return value if isinstance(value, dict) else {}
-
-
-def suffix_list_version() -> str:
-    """Release of the list that @domain goes by: another release may know other registries."""
-    return packages.version("publicsuffixlist")
