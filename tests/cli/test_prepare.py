@@ -55,8 +55,8 @@ def test_stdout_is_a_path_and_an_id_and_people_are_told_on_stderr(road: Path, ca
     assert out == f"{road}/c2\t{Dataset.open(road / 'c').id}\n"
     assert err.splitlines() == [
         "read 24 examples, kept 22, excluded 2",
-        "  source       read      exact      pixel       text       kept",
-        "  test           24          1          1          0         22",
+        "  source       read      exact      pixel perceptual       text       kept",
+        "  test           24          1          1          0          0         22",
         "texts beside several images: 1, in 2 examples; they stay",
         "         2  caption",
     ]
