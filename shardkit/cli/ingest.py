@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,11 @@ from shardkit.errors import ConfigError
 from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest import AUTO, SOURCES, IngestConfig, IngestResult, resolved, run
 from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
+from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.recipes import load, names
 from shardkit.prepare.ingest.space import spoken
 from shardkit.prepare.ingest.units import UNIT_BYTES
+from shardkit.store.dataset import Dataset
 
 EPILOG = """\b
 Formats:
@@ -47,7 +50,8 @@ Formats:
   obelics            JSON lines or Parquet of interleaved documents: {"images": [...], "texts": [...]}
   mmc4               JSON lines or Parquet: {"text_list": [...], "image_info": [...]}
   markdown, html     folders of pages with their pictures (need the extra: pip install 'shardkit[web]')
-  chat               JSON lines or Parquet: {"conversations": [...]}, {"messages": [...]}, {"chosen", "rejected"}
+  chat               JSON lines, a JSON array or Parquet: {"conversations": [...]}, {"messages": [...]},
+                     {"instruction", "input", "output"}, {"chosen", "rejected"}; with pictures, where rows have them
   text               JSON lines or Parquet: {"text": "..."}; folders of .txt files
 
 \b
@@ -59,6 +63,7 @@ Example:
 Recipes:
 """ + textwrap.fill(", ".join(names()), width=110, initial_indent="  ", subsequent_indent="  ")
 
+_INPUTS_SHOWN = 20
 _FILE = click.Path(path_type=Path)
 _size = click.IntRange(min=1)
 
@@ -153,12 +158,30 @@ def _format_and_paths(first: str, rest: tuple[Path, ...], recipe: str | None) ->
     return first, rest
 
 
+def _accounts(dataset: Path) -> Iterator[str]:
+    """A line for each input that holds records, where there are several; of many, only those with the most exclusions."""
+    table = Dataset.open(dataset).table("inputs", ["input", "read", "kept", "excluded"]).drop_null()
+    if table.num_rows < 2:
+        return
+    table = table.sort_by([("excluded", "descending"), ("input", "ascending")])
+    many = table.num_rows > _INPUTS_SHOWN
+    for row in table.slice(0, _INPUTS_SHOWN).to_pylist():
+        if many and not row["excluded"]:
+            break
+        yield f"  {plain(row['input'], 80)}: read {row['read']} = kept {row['kept']} + excluded {row['excluded']}"
+    if many:
+        yield f"  the accounts of all {table.num_rows} inputs are in tables/inputs.parquet"
+
+
 def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
     counts = result.tally.to_json()
     note = "unchanged" if result.unchanged else f"{result.num_images} images, {result.num_bytes} bytes"
     say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)
     for reason, count in result.tally.excluded.most_common():
         say(f"  excluded {count}: {reason}", quiet=quiet)
+    if not quiet and result.path is not None:
+        for line in _accounts(result.path):
+            say(line, quiet=quiet)
     if result.disk_need is not None:
         say(f"the dataset may need {spoken(result.disk_need)} of disk", quiet=quiet)
     print_result(result.to_json(name), as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

@@ -112,6 +112,10 @@ GROUPS = {
     "sbu": {f"user{k}" for k in range(4)},
     "docbank": {"1611.07901"},
     "dta-lines": {"heine_1827"},
+    "funsd": {f"images/form-{number:02d}.png" for number in range(20)} - {"images/form-07.png"},
+    "icdar2015": {"img_1.jpg"},
+    "sroie": {"img/1.jpg"},
+    "iit-cdip": {f"aaa{number:02d}a00" for number in range(20)} - {generate_iit_cdip.BROKEN},
     "obelics": {"https://pages.example/1"},
 }
 """What the examples of a fixture are grouped by, where it is written in the fixture."""
@@ -169,6 +173,16 @@ def test_the_recipes_of_the_repository_are_those_of_the_package():
     shown = ROOT / "manifests" / "recipes"
     assert {path.name for path in shown.glob("*.toml")} == {f"{name}.toml" for name in names()}
     assert all((shown / path.name).read_bytes() == path.read_bytes() for path in FOLDER.glob("*.toml"))
+
+
+def test_the_table_of_the_documents_is_that_of_the_recipes():
+    lines = (ROOT / "docs" / "ingest" / "recipes.md").read_text().splitlines()
+    assert [line for line in lines if line.startswith("| [`")] == [
+        f"| [`{name}`]({one.homepage}) | `{one.format}` | {one.revision} |"
+        f" {f'`{one.group_by}`' if one.group_by else ''} | {one.licence} |"
+        for name in names()
+        for one in [load(name)]
+    ]
 
 
 def test_options_that_are_given_win(tmp_path):
