@@ -142,7 +142,11 @@ def command(*, recipe: str | None, as_json: bool, quiet: bool, **given: Any) -> 
     if config.output is None and not config.dry_run:
         print_result({"format": config.format}, as_json=as_json, text=config.format)
         return
-    result = run(config, progress_bar(f"ingest {config.format}", quiet=quiet, unit="B"))
+    result = run(
+        config,
+        progress_bar(f"ingest {config.format}", quiet=quiet, unit="B"),
+        lambda text: say(text, quiet=quiet),
+    )
     _print(result, config.format, as_json=as_json, quiet=quiet)
 
 

@@ -9,7 +9,7 @@ dataset does not depend on how many workers there are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -51,8 +51,13 @@ from shardkit.store.rows import payload
 from shardkit.store.units import Receipt, UnitWriter
 
 
-def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
+def run(
+    config: IngestConfig, on_progress: Progress = silent, on_notice: Callable[[str], None] = lambda _: None
+) -> IngestResult:
     """Ingest what `config` asks for, or find that it is there already.
+
+    Args:
+        on_notice: takes what a person should know before the work begins.
 
     Raises:
         ConfigError, SourceError, OutputError: as errors.py has them.
@@ -95,7 +100,7 @@ def run(config: IngestConfig, on_progress: Progress = silent) -> IngestResult:
             if output.unchanged is not None:
                 output.replace()
             done = sum(shard.size for receipt in output.receipts.values() for shard in receipt.shards)
-            check_space(disk_need(listing, config), config.output, done=done)
+            check_space(disk_need(listing, config), config.output, on_notice, done=done)
             result = ingest.write(output)
     if config.missing_urls is not None:
         write_missing(Dataset.open(config.output), config.missing_urls, overwrite=config.overwrite)
@@ -251,7 +256,8 @@ class _Ingest:
     # ------------------------------------------------------------------ without output
     def rehearse(self) -> IngestResult:
         """Everything but writing: the counts and sizes that the run would have."""
-        need = disk_need(self.listing, self.config)
+        told = disk_need(self.listing, self.config)
+        need = None if told is None else told.most
         tally = Tally()
         images = size = 0
         accounts: Accounts = {}

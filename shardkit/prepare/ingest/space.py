@@ -6,8 +6,9 @@
     pictures by path     the largest below the roots, as many as the inputs have room to name
 
 A record's size is told from the head of its file, and packed text is taken to unpack by `_UNPACKS`. What lies below the
-roots and is named by nobody counts too, where the inputs could name it: this is a bound, not a forecast. With --limit
-nothing is foretold.
+roots and is named by nobody counts too, where the inputs could name it: this is a bound, not a forecast. So two numbers
+are told: what the run needs in any case, which refuses it where the disk has less, and what it may need at most, which
+only warns. With --limit nothing is foretold.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import heapq
 import mmap
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -42,27 +44,47 @@ _REFERENCE_BYTES = 8
 _SAMPLE = 1 << 16
 _MOST_FILES = 1_000_000
 """Files below the roots that are looked at; in a larger folder the bound holds for those."""
+_ONE_PICTURE = frozenset({"caption"})
+"""Formats of which a record names one."""
+_COUNTED = frozenset({"table", "jsonl", "parquet", "line_pairs"})
+"""Containers whose records are counted, or told from the line ends at their head."""
+_ABOUT, _FEW = 2, 100
+"""Times, and by how many, that count may be too low."""
 _WITHOUT_PICTURES = frozenset({"text"})
 """Formats whose records name none."""
 
 
-def disk_need(listing: Listing, config: IngestConfig) -> int | None:
-    """Bytes that the dataset and its unfinished parts take at most; None where --limit leaves it open."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiskNeed:
+    """Bytes of the dataset and its unfinished parts."""
+
+    sure: int
+    """Of what is read in any case: files of folders, tars, texts and tables as they lie there."""
+    most: int
+    """With all that packed texts may unpack to, and all pictures that records may name."""
+
+
+def disk_need(listing: Listing, config: IngestConfig) -> DiskNeed | None:
+    """What the disk must have, and what it may have to; None where --limit leaves it open."""
     if config.limit is not None:
         return None
-    need = sum(_of_pair(file, keep_metadata=config.keep_metadata) for file in listing.files)
-    readable = 0
+    sure = sum(_of_pair(file, keep_metadata=config.keep_metadata) for file in listing.files)
+    unsure = num_named = 0
     for kind, file in listing.inputs:
         if kind == "tar":
-            need += file.size
+            sure += file.size
         elif kind != "files":
             size, num_records = _text(kind, file)
-            need += size + num_records * _RECORD_BYTES
-            readable += size
-    if readable and config.format not in _WITHOUT_PICTURES:
-        sizes = heapq.nlargest(readable // _REFERENCE_BYTES, islice(_pictures(listing), _MOST_FILES))
-        need += sum(sizes) + len(sizes) * _PICTURE_BYTES
-    return need
+            whole = size + num_records * _RECORD_BYTES
+            sure += min(whole, file.size)
+            unsure += max(0, whole - file.size)
+            readable = size + sum(one.size for one in file.beside)
+            one_each = config.format in _ONE_PICTURE and kind in _COUNTED
+            num_named += min(readable // _REFERENCE_BYTES, _ABOUT * num_records + _FEW if one_each else readable)
+    if num_named and config.format not in _WITHOUT_PICTURES:
+        sizes = heapq.nlargest(num_named, islice(_pictures(listing), _MOST_FILES))
+        unsure += sum(sizes) + len(sizes) * _PICTURE_BYTES
+    return DiskNeed(sure=sure, most=sure + unsure)
 
 
 def free_space(output: Path) -> int:
@@ -74,8 +96,8 @@ def free_space(output: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def check_space(need: int | None, output: Path, *, done: int = 0) -> None:
-    """Refuse a run that the disk has no room for.
+def check_space(need: DiskNeed | None, output: Path, on_notice: Callable[[str], None], *, done: int = 0) -> None:
+    """Refuse a run that the disk has no room for, and say of one that it may have none for.
 
     Args:
         need: what `disk_need` says.
@@ -86,12 +108,17 @@ def check_space(need: int | None, output: Path, *, done: int = 0) -> None:
     """
     if need is None:
         return
-    left, free = max(0, need - done), free_space(output)
-    if left > free:
+    sure, most, free = max(0, need.sure - done), max(0, need.most - done), free_space(output)
+    if sure > free:
         raise OutputError(
-            f"too little space for the output (ENOSPC): it may need {spoken(left)}, {spoken(free)} are free",
+            f"too little space for the output (ENOSPC): it may need {spoken(sure)}, {spoken(free)} are free",
             where=str(output),
-            hint="free some space, choose another place with -o, or name fewer inputs or narrower --images",
+            hint="free some space, choose another place with -o, or name fewer inputs",
+        )
+    if most > free:
+        on_notice(
+            f"the disk may be too small: {spoken(sure)} to {spoken(most)} may be needed, if records name all pictures that lie"
+            f" below --images and --url-map; {spoken(free)} are free"
         )
 
 

@@ -94,6 +94,34 @@ def test_pictures_that_records_name_count_but_no_more_than_they_can_name(tmp_pat
     assert need("caption", table) > sum(path.stat().st_size for path in folder.glob("*.jpg"))
 
 
+def test_pictures_that_nobody_may_name_warn_and_do_not_refuse(tmp_path, free, capsys):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in range(40):
+        (folder / f"{index:03d}.jpg").write_bytes(picture(index, (64, 64), kind="JPEG"))
+    table = folder / "table.csv"
+    table.write_text("image,text\n" + "".join(f"000.jpg,caption {index}\n" for index in range(30)))
+    free(need("caption", table) - 1)
+    words = ["ingest", "caption", str(table), "-o", str(tmp_path / "out"), "--workers", "1"]
+    assert command(words) == 0
+    assert "the disk may be too small" in capsys.readouterr().err
+    free(100)
+    assert command([*words[:-2], "--overwrite", "--limit", "5"]) == 0
+    assert command(["ingest", "caption", str(table), "-o", str(tmp_path / "other")]) == 8
+
+
+def test_records_of_one_picture_name_no_more_than_there_are(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in range(400):
+        (folder / f"{index:03d}.jpg").write_bytes(picture(index, kind="JPEG"))
+    table = folder / "table.csv"
+    table.write_text("image,text\n" + "".join(f"{index:03d}.jpg,{'long ' * 500}\n" for index in range(5)))
+    text = table.stat().st_size
+    largest = sorted((path.stat().st_size for path in folder.glob("*.jpg")), reverse=True)
+    assert need("caption", table) < 2 * text + sum(largest[:120]) + 200_000 < text + sum(largest) + 400 * 1500
+
+
 def test_a_tar_needs_its_size(tmp_path):
     path = tmp_path / "in.tar"
     path.write_bytes(
