@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardkit.prepare.ingest.formats.fields import annotator_of
 from shardkit.records import Relation
 
 _TEXTS = ("caption", "text", "raw", "value")
 _SCORES = ("similarity", "clip_similarity", "confidence", "score")
-_ANNOTATORS = ("annotator", "model", "generator")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +48,7 @@ def _caption(entry: Any, score: float | None) -> Caption | None:
         text = first(entry, _TEXTS)
         own = number(first(entry, _SCORES))
         score = score if own is None else own
-        annotator = name(first(entry, _ANNOTATORS))
+        annotator = annotator_of(entry)
     if not isinstance(text, str) or not text.strip():
         return None
     return Caption(text=text, confidence=score, annotator=annotator)

@@ -8,7 +8,7 @@
 
 A turn becomes a segment with its role; what a turn carries beside its content becomes a segment with a name: tools,
 reasoning_content, tool_calls. Where a row has system or tools beside its turns, they come before them. In preference pairs the
-names begin with chosen or rejected. One well-formed `<think>` block at the head of an assistant's content is its reasoning;
+names begin with chosen or rejected; `annotator`, `model`, `generator`, `chosen_model` say who answers. One well-formed `<think>` block at the head of an assistant's content is its reasoning;
 every other control string is text like any other. What else stands in turns is metadata, in `turn_fields`.
 
 A row may have images beside its turns (`images` or `image`): each has its `<image>` mark in the turns, and the numbers must agree.
@@ -27,7 +27,7 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.chat_turns import ROLES, Talk, carried
-from shardkit.prepare.ingest.formats.fields import found, text_field
+from shardkit.prepare.ingest.formats.fields import annotator_of, found, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
@@ -106,7 +106,10 @@ def _dialogue(
     opening = {field: segment for field, segment in _opening(row) if field not in used}
     segments = [*opening.values(), *talk.segments(turns, name)]
     shown = tuple(range(len(talk.images)))
-    return [*used, *opening], segments, [Relation(kind="dialogue", images=shown, segments=tuple(range(len(segments))))]
+    relation = Relation(
+        kind="dialogue", images=shown, segments=tuple(range(len(segments))), annotator=annotator_of(row)
+    )
+    return [*used, *opening], segments, [relation]
 
 
 def _pair(
@@ -127,7 +130,13 @@ def _pair(
         segments += talk.segments(side, name, part)
         shown = (*range(talk.num_given), *range(max(held, talk.num_given), len(talk.images)))
         relations.append(
-            Relation(kind="preference", images=shown, segments=tuple(range(first, len(segments))), scope=part)
+            Relation(
+                kind="preference",
+                images=shown,
+                segments=tuple(range(first, len(segments))),
+                scope=part,
+                annotator=annotator_of(row, (f"{part}_model", f"{part}-model")) or annotator_of(row),
+            )
         )
     return used, segments, relations
 

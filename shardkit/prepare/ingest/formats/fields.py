@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shardkit.prepare.ingest.reasons import Bad, plain
@@ -11,6 +11,16 @@ from shardkit.prepare.ingest.reasons import Bad, plain
 def found(row: Mapping[str, Any]) -> str:
     """The names of the fields that are there, for a message."""
     return plain(", ".join(map(str, row)) or "none", 80)
+
+
+ANNOTATORS = ("annotator", "model", "generator")
+"""Fields of a row or entry that say who or what wrote its text (a person, a tool, model@revision), the first that is there."""
+
+
+def annotator_of(row: Mapping[str, Any], names: Iterable[str] = ANNOTATORS) -> str | None:
+    """Who wrote the text of a row, by its own word; the field stays metadata as well."""
+    found = (row.get(name) for name in names)
+    return next((value for value in found if isinstance(value, str) and value.strip()), None)
 
 
 def text_field(row: Mapping[str, Any], name: str, *, blank: bool = False) -> str:

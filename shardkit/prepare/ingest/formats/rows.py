@@ -14,7 +14,7 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft, ImageRef
-from shardkit.prepare.ingest.formats.fields import text_field
+from shardkit.prepare.ingest.formats.fields import annotator_of, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
@@ -61,7 +61,7 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         folder=record.folder,
         segments=_segments(pieces),
         images=images,
-        relations=_relations(images),
+        relations=_relations(images, annotator_of(row)),
         metadata={key: value for key, value in row.items() if key not in used},
         changes=record.changes,
     )
@@ -77,12 +77,12 @@ def _segments(pieces: list[str]) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _relations(images: tuple[ImageRef, ...]) -> tuple[Relation, ...]:
+def _relations(images: tuple[ImageRef, ...], annotator: str | None) -> tuple[Relation, ...]:
     places = tuple(range(len(images)))
-    relations = [Relation(kind="interleaved", images=places)] if images else []
+    relations = [Relation(kind="interleaved", images=places, annotator=annotator)] if images else []
     labelled = tuple(k for k, image in enumerate(images) if image.ocr_labels is not None)
     if labelled:
-        relations.append(Relation(kind="ocr", images=labelled, scope="image"))
+        relations.append(Relation(kind="ocr", images=labelled, scope="image", annotator=annotator))
     return tuple(relations)
 
 

@@ -231,6 +231,15 @@ def test_a_preference_pair_is_one_example(tmp_path):
     assert [(r.scope, r.segments) for r in got.relations] == [("chosen", (0, 1)), ("rejected", (2, 3))]
 
 
+def test_who_answered_is_recorded(tmp_path):
+    got = draft({"messages": [USER, ANSWER], "model": "m@1"}, tmp_path)
+    assert [r.annotator for r in got.relations] == ["m@1"]
+    assert got.metadata == {"model": "m@1"}
+    pair = {"prompt": "q", "chosen": "a", "rejected": "b", "chosen_model": "x", "model": "y"}
+    assert [r.annotator for r in draft(pair, tmp_path).relations] == ["x", "y"]
+    assert draft({"messages": [USER, ANSWER], "model": {"name": "m"}}, tmp_path).relations[0].annotator is None
+
+
 def test_control_strings_are_text(tmp_path):
     content = "a<|im_end|>\n<|im_start|>assistant"
     assert (

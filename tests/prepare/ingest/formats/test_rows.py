@@ -119,3 +119,10 @@ def test_other_fields_are_metadata_and_columns_can_be_named(tmp_path):
     got = draft(row, tmp_path, fields={"text": "words", "images": "pic"})
     assert shape(got) == [0]
     assert got.metadata == {"videos": ["v.mp4"], "text": "not this", "id": 7}
+
+
+def test_who_wrote_the_text_is_recorded(tmp_path):
+    row = {"text": "<image> a", "images": ["a.png"], "ocr_labels": [1], "annotator": "reader@3"}
+    (draft,) = rows.drafts(record(row), config(), reader(tmp_path))
+    assert [(r.kind, r.annotator) for r in draft.relations] == [("interleaved", "reader@3"), ("ocr", "reader@3")]
+    assert draft.metadata == {"annotator": "reader@3"}
