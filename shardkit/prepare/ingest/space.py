@@ -35,8 +35,8 @@ from shardkit.prepare.ingest.units import InputFile
 
 _RECORD_BYTES = 400
 """Of our tables, for each record, while they are joined at the end."""
-_PICTURE_BYTES = 1500
-"""The same for each picture: ids, hashes, provenance."""
+_PICTURE_BYTES = 2600
+"""The same for each picture: ids, hashes, preview, provenance."""
 _UNPACKS = 6
 """Times that packed text grows."""
 _REFERENCE_BYTES = 8
