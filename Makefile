@@ -1,6 +1,6 @@
 # make demo        the three dump families from raw files to a trained step, on the bundled sample (examples/demo.sh)
 # make bench       beside floors and peers, which it installs;  make bench-peers: only the environment of the peers
-# make test        the tests;  make test-full: with the long counts;  make lint: style, types and import contracts
+# make test        the tests;  make test-full: with the long counts, report in docs/test-report.txt;  make lint: style, types, import contracts
 #
 # Each makes the environment first, when it is absent or older than the files that describe it.
 # Choices:  make demo PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'   another torch build (see README)

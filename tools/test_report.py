@@ -39,6 +39,9 @@ class Results:
     reasons: Counter[str] = field(default_factory=Counter)
     """Why tests were skipped."""
 
+    messages: dict[str, str] = field(default_factory=dict)
+    """Test that failed -> the first line of what it says."""
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         name = report.nodeid
         self.seconds[name] += report.duration
@@ -47,6 +50,10 @@ class Results:
         if report.when == "call" or report.outcome != "passed":
             broken = "failed" if report.when == "call" else "error"
             self.outcomes[name] = broken if report.outcome == "failed" else report.outcome
+        if report.outcome == "failed":
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else str(report.longrepr)
+            self.messages[name] = said.strip().partition("\n")[0][:200]
         if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             self.reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
@@ -80,7 +87,8 @@ def composed(results: Results, options: list[str], wall: float, code: int) -> st
         f"the {SLOWEST} slowest",
         *(f"  {seconds:8.1f}  {name}" for name, seconds in results.seconds.most_common(SLOWEST)),
     ]
-    bad = [name for name, outcome in sorted(results.outcomes.items()) if outcome in ("failed", "error")]
+    broken = [name for name, outcome in sorted(results.outcomes.items()) if outcome in ("failed", "error")]
+    bad = [f"{name}: {results.messages.get(name, 'could not be collected')}" for name in broken]
     for title, entries in (
         ("skipped", [f"{count}  {reason}" for reason, count in sorted(results.reasons.items())]),
         ("failed", bad),

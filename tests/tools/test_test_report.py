@@ -18,7 +18,7 @@ def test_short(): pass
 
 def test_skipped(): pytest.skip("unavailable: nothing at /somewhere/else/there")
 
-def test_failing(tmp_path): raise AssertionError(tmp_path)
+def test_failing(tmp_path): raise AssertionError(f"nothing at {tmp_path}")
 """
 
 
@@ -37,7 +37,7 @@ def test_the_report_says_what_ran_and_names_no_place(tmp_path):
     assert "result: 1 failed, 2 passed, 1 skipped; exit status 1" in said
     assert re.search(r"^long tests: 1\n +\S+  passed  .*test_it\.py::test_long$", said, re.MULTILINE)
     assert re.search(r"^skipped\n  1  unavailable: nothing at there$", said, re.MULTILINE)
-    assert re.search(r"^failed\n  .*test_it\.py::test_failing$", said, re.MULTILINE)
+    assert re.search(r"^failed\n  .*test_it\.py::test_failing: AssertionError: nothing at \S+$", said, re.MULTILINE)
     assert str(tmp_path) not in said
     assert str(ROOT) not in said
 

@@ -8,13 +8,15 @@ records chunk -> entries                                 (worker)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.json_parts import Items, parse_parts
 from shardkit.prepare.ingest.containers.lines import check_encoding
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.strict_json import parse
@@ -25,6 +27,8 @@ from shardkit.records import Exclusion
 
 MAX_DOCUMENT = 2 << 30
 """Bytes; the whole document is held while its entries are handed out."""
+PARTED = 16 << 20
+"""Bytes from which on the items of a document's arrays are parsed one by one."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -41,7 +45,8 @@ class Entry:
 class Entries:
     """What a document lists, in order."""
 
-    entries: tuple[Entry, ...]
+    entries: Iterable[Entry]
+    """A document in parts gives them as they are asked for, and may raise Bad then."""
     changes: Counter[str] = field(default_factory=Counter)
     """What is said of the document as a whole, by name."""
 
@@ -85,19 +90,31 @@ def chunks(piece: Slice, split: Split) -> Iterator[EntryChunk]:
         SourceError: where it is damaged, or of no layout that the format knows.
     """
     name = piece.file.name
+    folder = name.rpartition("/")[0]
     try:
-        parsed = parse(_read(piece.file).removeprefix(_BOM))
+        data = _read(piece.file).removeprefix(_BOM)
+        parsed = parse(data) if len(data) < PARTED else parse_parts(data)
+        del data
         found = split(parsed.value)
+        changes = parsed.changes + found.changes
+        if changes:
+            yield EntryChunk(input=name, folder=folder, changes=changes)
+        entries = iter(found.entries)
+        while held := tuple(islice(entries, CHUNK_RECORDS)):
+            yield EntryChunk(input=name, folder=folder, entries=held)
     except Bad as bad:
         error = refused(name, f"{bad.detail} ({bad.reason})")
         error.hint = "see `shardkit ingest --help` for the kinds of input of each format"
         raise error from None
-    folder = name.rpartition("/")[0]
-    changes = parsed.changes + found.changes
-    if changes:
-        yield EntryChunk(input=name, folder=folder, changes=changes)
-    for start in range(0, len(found.entries), CHUNK_RECORDS):
-        yield EntryChunk(input=name, folder=folder, entries=found.entries[start : start + CHUNK_RECORDS])
+    altered = _altered(parsed.value)
+    if altered:
+        yield EntryChunk(input=name, folder=folder, changes=altered)
+
+
+def _altered(value: Any) -> Counter[str]:
+    """What was altered to keep the items of a document in parts."""
+    arrays = value.values() if isinstance(value, dict) else (value,)
+    return sum((one.changes for one in arrays if isinstance(one, Items)), Counter())
 
 
 def _read(file: InputFile) -> bytes:
@@ -105,6 +122,8 @@ def _read(file: InputFile) -> bytes:
     blocks: list[bytes] = []
     size = 0
     try:
+        if stream.compression is None and file.size <= MAX_DOCUMENT:
+            return stream.read(max(1, file.size))
         while block := stream.read(1 << 20):
             blocks.append(block)
             size += len(block)

@@ -10,11 +10,13 @@ Of COCO and Karpathy one image entry is a record, of the others one row.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.containers.json_parts import Items
 from shardkit.prepare.ingest.formats.fields import found
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
@@ -42,12 +44,12 @@ def entries(value: Any) -> Entries:
     Raises:
         Bad: where its layout is none of these.
     """
-    if isinstance(value, list):
-        return Entries(entries=tuple(Entry(position=str(k), value=row) for k, row in enumerate(value, 1)))
+    if isinstance(value, list | Items):
+        return Entries(entries=(Entry(position=str(k), value=row) for k, row in enumerate(value, 1)))
     if isinstance(value, dict):
-        if isinstance(value.get("images"), list) and isinstance(value.get("annotations"), list):
+        if isinstance(value.get("images"), list | Items) and isinstance(value.get("annotations"), list | Items):
             return _coco(value)
-        if isinstance(value.get("images"), list) and any(
+        if isinstance(value.get("images"), list | Items) and any(
             isinstance(e, dict) and "sentences" in e for e in value["images"]
         ):
             return _karpathy(value["images"])
@@ -62,28 +64,37 @@ def entries(value: Any) -> Entries:
 
 def _coco(document: Mapping[str, Any]) -> Entries:
     """Image entries with the captions of their annotations; what each annotation has besides goes with them."""
-    captions: dict[Any, list[Any]] = {}
-    for annotation in document["annotations"]:
+    images, annotations = document["images"], document["annotations"]
+    # Places and not the annotations: a large document gives them again when their image comes.
+    of_image: dict[Any, array[int]] = {}
+    for place, annotation in enumerate(annotations):
         if isinstance(annotation, dict):
-            captions.setdefault(_key(annotation.get("image_id")), []).append(annotation)
-    num_all = len(document["annotations"])
+            of_image.setdefault(_key(annotation.get("image_id")), array("Q")).append(place)
     licences = {
         _key(entry.get("id")): entry
         for entry in document.get("licenses") or ()
         if isinstance(entry, dict) and entry.get("id") is not None
     }
-    images = [_with_captions(image, captions, licences) for image in document["images"]]
-    used = {_key(image.get("id")) for image in document["images"] if isinstance(image, dict)}
-    num_used = sum(len(held) for key, held in captions.items() if key in used)
-    changes = Counter(annotation_without_image=num_all - num_used)
-    return Entries(entries=_named(images, document["images"]), changes=+changes)
+    used: set[Any] = set()
+    counts: Counter[Any] = Counter()
+    for image in images:
+        used.update([_key(image.get("id"))] if isinstance(image, dict) else [])
+        counts[_name(image)] += 1
+    num_used = sum(len(held) for key, held in of_image.items() if key in used)
+
+    def row(image: Any) -> Any:
+        if not isinstance(image, dict):
+            return image
+        return _with_captions(image, [annotations[k] for k in of_image.get(_key(image.get("id")), ())], licences)
+
+    return Entries(
+        entries=_named(images, row, counts),
+        changes=+Counter(annotation_without_image=len(annotations) - num_used),
+    )
 
 
-def _with_captions(image: Any, captions: Mapping[Any, list[Any]], licences: Mapping[Any, Any]) -> Any:
-    if not isinstance(image, dict):
-        return image
+def _with_captions(image: Mapping[str, Any], annotations: list[Any], licences: Mapping[Any, Any]) -> Any:
     fields = {key: value for key, value in image.items() if key not in ("id", "license")}
-    annotations = captions.get(_key(image.get("id")), [])
     licence = licences.get(_key(image.get("license")))
     if licence is not None:
         fields["licence"] = licence.get("name") or licence.get("url")
@@ -98,31 +109,31 @@ def _with_captions(image: Any, captions: Mapping[Any, list[Any]], licences: Mapp
     }
 
 
-def _karpathy(images: list[Any]) -> Entries:
-    rows = []
-    for image in images:
-        row = image
-        if isinstance(image, dict) and isinstance(image.get("filename"), str):
-            folder = image.get("filepath")
-            name = f"{folder}/{image['filename']}" if isinstance(folder, str) and folder else image["filename"]
-            sentences = image.get("sentences")
-            texts = (
-                [s.get("raw") if isinstance(s, dict) else s for s in sentences] if isinstance(sentences, list) else None
-            )
-            row = {k: v for k, v in image.items() if k not in ("filename", "filepath", "sentences")}
-            row = {**row, "file_name": name, "captions": texts}
-        rows.append(row)
-    return Entries(entries=_named(rows, images))
+def _karpathy(images: Sequence[Any]) -> Entries:
+    return Entries(entries=_named(images, _with_sentences, Counter(map(_name, images))))
 
 
-def _named(rows: list[Any], images: list[Any]) -> tuple[Entry, ...]:
+def _with_sentences(image: Any) -> Any:
+    if not isinstance(image, dict) or not isinstance(image.get("filename"), str):
+        return image
+    folder = image.get("filepath")
+    name = f"{folder}/{image['filename']}" if isinstance(folder, str) and folder else image["filename"]
+    sentences = image.get("sentences")
+    texts = [s.get("raw") if isinstance(s, dict) else s for s in sentences] if isinstance(sentences, list) else None
+    rest = {k: v for k, v in image.items() if k not in ("filename", "filepath", "sentences")}
+    return {**rest, "file_name": name, "captions": texts}
+
+
+def _named(images: Sequence[Any], row: Callable[[Any], Any], counts: Mapping[Any, int]) -> Iterator[Entry]:
     """Each row under the file name of its image, or its number where there is none or it is not the only one."""
-    names = [image.get("file_name") or image.get("filename") if isinstance(image, dict) else None for image in images]
-    counts = Counter(name for name in names if isinstance(name, str))
-    return tuple(
-        Entry(position=name if isinstance(name, str) and counts[name] == 1 else str(number), value=row)
-        for number, (name, row) in enumerate(zip(names, rows, strict=True), 1)
-    )
+    for number, image in enumerate(images, 1):
+        name = _name(image)
+        yield Entry(position=name if name is not None and counts[name] == 1 else str(number), value=row(image))
+
+
+def _name(image: Any) -> str | None:
+    name = image.get("file_name") or image.get("filename") if isinstance(image, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _key(value: Any) -> Any:
@@ -144,17 +155,19 @@ def places(record: Record, path: str) -> tuple[str, tuple[str, ...]]:
 
 def _columns(document: Mapping[str, Any]) -> Entries | None:
     """The rows of a document of columns; fields that are no column of its length are left out, counted."""
-    addresses = next((key for key in _ADDRESSES if isinstance(document.get(key), list)), None)
-    texts = next((key for key in _TEXTS if isinstance(document.get(key), list)), None)
+    addresses = next((key for key in _ADDRESSES if isinstance(document.get(key), list | Items)), None)
+    texts = next((key for key in _TEXTS if isinstance(document.get(key), list | Items)), None)
     if addresses is None or texts is None or len(document[addresses]) != len(document[texts]):
         return None
     length = len(document[texts])
-    columns = {key: value for key, value in document.items() if isinstance(value, list) and len(value) == length}
+    columns = {
+        key: value for key, value in document.items() if isinstance(value, list | Items) and len(value) == length
+    }
     names = {addresses: "url" if "url" in addresses else "image", texts: "caption"}
     rows = zip(*columns.values(), strict=True)
     keys = [names.get(key, key) for key in columns]
     return Entries(
-        entries=tuple(
+        entries=(
             Entry(position=str(number), value=dict(zip(keys, row, strict=True))) for number, row in enumerate(rows, 1)
         ),
         changes=+Counter(document_field_left_out=len(document) - len(columns)),

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.containers.json_parts import Items
 from shardkit.prepare.ingest.reasons import Bad
 
 _BOM = b"\xef\xbb\xbf"
@@ -24,9 +25,9 @@ def entries(value: Any) -> Entries:
     Raises:
         Bad: where the document is none.
     """
-    if not isinstance(value, list):
+    if not isinstance(value, list | Items):
         raise Bad("wrong_type", "the document is no array of rows")
-    return Entries(entries=tuple(Entry(position=str(k), value=entry) for k, entry in enumerate(value, 1)))
+    return Entries(entries=(Entry(position=str(k), value=entry) for k, entry in enumerate(value, 1)))
 
 
 def first_rows(head: bytes, most: int) -> list[dict[str, Any]]:

@@ -12,12 +12,13 @@ A picture is named by its path and never by its place. One that is named twice w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.containers.json_parts import Items
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import funsd, mmocr
 from shardkit.prepare.ingest.formats.label import Label, text_of
@@ -40,13 +41,13 @@ def entries(value: Any) -> Entries:
     """
     if mmocr.is_document(value):
         return mmocr.entries(value)
-    if isinstance(value, dict) and isinstance(value.get("documents"), list):
+    if isinstance(value, dict) and isinstance(value.get("documents"), list | Items):
         return _forms(value["documents"])
-    if isinstance(value, dict) and isinstance(value.get("pages"), list):
+    if isinstance(value, dict) and isinstance(value.get("pages"), list | Items):
         return _pages(value["pages"])
     if isinstance(value, dict) and value and all(map(names_image, value)):
         return _once([(image, label) for image, label in value.items()], Counter())
-    if isinstance(value, list) and value and all(_image(entry) is not None for entry in value):
+    if isinstance(value, list | Items) and value and all(_image(entry) is not None for entry in value):
         return _once([(_image(entry) or "", entry) for entry in value], Counter())
     raise Bad(
         "bad_label",
@@ -71,7 +72,7 @@ def _pages(pages: list[Any]) -> Entries:
     return _once([(_image(page) or "", page) for page in pages], +changes)
 
 
-def _forms(documents: list[Any]) -> Entries:
+def _forms(documents: Sequence[Any]) -> Entries:
     """The forms of XFUND, by their pictures."""
     forms = []
     for number, one in enumerate(documents, 1):

@@ -20,6 +20,7 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
+from shardkit.prepare.ingest.containers.json_parts import Items
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.label import Label, lines_label, loose_polygon, text_of
@@ -39,7 +40,7 @@ _TEXTOCR_ILLEGIBLE = "."
 
 def is_document(value: Any) -> bool:
     """Whether a JSON value is one of these documents."""
-    return isinstance(value, dict) and (isinstance(value.get("data_list"), list) or _is_textocr(value))
+    return isinstance(value, dict) and (isinstance(value.get("data_list"), list | Items) or _is_textocr(value))
 
 
 def is_entry(value: Any) -> bool:
@@ -60,10 +61,11 @@ def entries(value: Any) -> Entries:
     if not is_document(value):
         raise Bad("bad_label", "the document is neither MMOCR's (data_list) nor TextOCR's (imgs, anns, imgToAnns)")
     images = _textocr(value) if _is_textocr(value) else value["data_list"]
+    # Paths first, then each entry by itself: a large document gives its entries again.
     names = [_path(image) or f"entry {k + 1}" for k, image in enumerate(images)]
     shorten = len({name.rpartition("/")[2] for name in names}) == len(names)
     return Entries(
-        entries=tuple(
+        entries=(
             Entry(position=name, value={"entry": image, "shorten": shorten})
             for name, image in zip(names, images, strict=True)
         )
