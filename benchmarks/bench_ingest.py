@@ -120,7 +120,7 @@ def _watch(process: subprocess.Popen[str], peaks: dict[int, float]) -> None:
             for line in status.splitlines():
                 if line.startswith("VmHWM:"):
                     peaks[pid] = int(line.split()[1]) * 1024 / 1e6
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two looks: the kernel keeps each peak, only processes that end in between are missed
 
 
 def _family(pid: int) -> Iterator[int]:

@@ -224,12 +224,12 @@ def bench_plan(tokens: Path, rounds: int) -> Iterator[Figure]:
         ours.append(time.perf_counter() - begin)
         with_plan.close()
     summary = shardkit("plan", tokens, "--max-tokens", PACK, "--split", "train")
-    number = float(summary["sequences"])  # type: ignore[arg-type]
+    number = float(str(summary["sequences"]))
     yield Figure(
         what="plan", unit="sequences/s", ours=number / statistics.median(ours),
         floor=number / statistics.median(floor), floor_is="reading the lengths and one sort",
     )  # fmt: skip
-    yield Figure(what="pack fill", unit="of capacity", ours=float(summary["fill"]), floor=1.0, floor_is="no gap")  # type: ignore[arg-type]
+    yield Figure(what="pack fill", unit="of capacity", ours=float(str(summary["fill"])), floor=1.0, floor_is="no gap")
 
 
 def bench_resume(tokens: Path, rounds: int) -> Iterator[Figure]:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 import orjson
@@ -44,6 +44,18 @@ output_option = click.option(
     "-o", "--out", "output", type=click.Path(path_type=Path), required=True, help="The dataset to write."
 )
 
+max_removed_option = click.option(
+    "--max-removed-per-source",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    metavar="SHARE",
+    help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
+)
+embedding_column_option = click.option(
+    "--embedding-column", metavar="NAME", help="The column of the vectors, where there are several."
+)
+
 
 def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """One decorator for several options, in the order in which --help shows them."""
@@ -69,6 +81,30 @@ def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None
     else:
         sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+class Selected(Protocol):
+    """What a stage answers that leaves rows out."""
+
+    @property
+    def path(self) -> Path | None: ...
+    @property
+    def dataset_id(self) -> str | None: ...
+    @property
+    def dry_run(self) -> bool: ...
+    @property
+    def refused(self) -> str | None: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def print_selection(result: Selected, table: str, *, as_json: bool, quiet: bool) -> None:
+    """The answer on stdout and its table on stderr; of a dry run the table is the answer."""
+    if not result.dry_run:
+        say(table, quiet=quiet)
+    if result.refused:
+        say(f"would be refused: {result.refused}", quiet=quiet)
+    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
+    print_result(result.to_json(), as_json=as_json, text=text)
 
 
 def say(text: str, *, quiet: bool = False) -> None:
@@ -101,6 +137,11 @@ def progress_bar(label: str, *, quiet: bool, unit: str = "it") -> Progress:
             bar.close()
 
     return advance
+
+
+def parse_names(values: Sequence[str]) -> tuple[str, ...]:
+    """The names of a repeatable option of which a value may hold several, parted by commas."""
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def parse_pairs(values: Sequence[str], option: str) -> dict[str, str]:

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import datasets_argument, parse_pairs, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import (
+    datasets_argument,
+    embedding_column_option,
+    max_removed_option,
+    parse_pairs,
+    print_selection,
+    progress_bar,
+    stage_options,
+)
 from shardkit.errors import ConfigError
 from shardkit.prepare.decontaminate.config import (
     ACTIONS,
@@ -66,14 +74,7 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     metavar="SHARE",
     help="The same as a share of all groups, and of those of each source; the larger of the two holds.",
 )
-@click.option(
-    "--max-removed-per-source",
-    type=click.FloatRange(0, 1),
-    default=0.5,
-    show_default=True,
-    metavar="SHARE",
-    help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
-)
+@max_removed_option
 @click.option(
     "--bench-field",
     "fields",
@@ -89,7 +90,7 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     help="Vectors of the pictures of inputs and benchmarks, Parquet or Arrow with asset_id and a fixed-size list. "
     "Repeatable.",
 )
-@click.option("--embedding-column", metavar="NAME", help="The column of the vectors, where there are several.")
+@embedding_column_option
 @click.option(
     "--embedding-threshold",
     type=click.FloatRange(0, 1, min_open=True),
@@ -130,13 +131,7 @@ def command(
         **given,
     )
     result = run(config, progress_bar("decontaminate", quiet=quiet))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    if result.refused:
-        say(f"would be refused: {result.refused}", quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_selection(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _benchmark(value: str) -> Benchmark:

@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import datasets_argument, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import (
+    datasets_argument,
+    embedding_column_option,
+    max_removed_option,
+    parse_names,
+    parse_pairs,
+    print_selection,
+    progress_bar,
+    stage_options,
+)
+from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.config import DEFAULT_LEVELS, DedupConfig, DedupResult
 from shardkit.prepare.dedup.levels import LEVELS
@@ -57,7 +67,7 @@ _TEXTS_SHOWN = 5
     help="Vectors of examples (or of images) for the level semantic: Parquet with example_id (or asset_id) and a "
     "fixed-size list. Repeatable.",
 )
-@click.option("--embedding-column", metavar="NAME", help="The column of the vectors, where there are several.")
+@embedding_column_option
 @click.option(
     "--reference",
     "references",
@@ -72,14 +82,7 @@ _TEXTS_SHOWN = 5
     metavar="SOURCE",
     help="Keep examples of this source rather than others. Repeatable, the first before the second.",
 )
-@click.option(
-    "--max-removed-per-source",
-    type=click.FloatRange(0, 1),
-    default=0.5,
-    show_default=True,
-    metavar="SHARE",
-    help="Commit nothing where a source of 1,000 examples or more would lose a larger share.",
-)
+@max_removed_option
 @click.option(
     "--boilerplate-min",
     type=click.IntRange(min=1),
@@ -125,31 +128,23 @@ def command(
     """
     config = DedupConfig(
         inputs=datasets,
-        levels=_split(levels) or DEFAULT_LEVELS,
-        thresholds=dict(_score(value) for value in thresholds),
-        transforms=_split(transforms),
+        levels=parse_names(levels) or DEFAULT_LEVELS,
+        thresholds=_scores(thresholds),
+        transforms=parse_names(transforms),
         **given,
     )
     result = run(config, progress_bar("dedup", quiet=quiet))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    if result.refused:
-        say(f"would be refused: {result.refused}", quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_selection(result, _table(result), as_json=as_json, quiet=quiet)
 
 
-def _split(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-
-
-def _score(value: str) -> tuple[str, float]:
-    level, _, score = value.partition("=")
-    try:
-        return level.strip(), float(score)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not LEVEL=SCORE", param_hint="--threshold") from None
+def _scores(values: tuple[str, ...]) -> dict[str, float]:
+    scores = {}
+    for level, score in parse_pairs(values, "--threshold").items():
+        try:
+            scores[level] = float(score)
+        except ValueError:
+            raise ConfigError(f"--threshold {level}={score} is no number", hint="write --threshold text=0.8") from None
+    return scores
 
 
 def _table(result: DedupResult) -> str:

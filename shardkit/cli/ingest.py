@@ -186,6 +186,8 @@ def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> No
     if not quiet and result.path is not None:
         for line in _accounts(result.path):
             say(line, quiet=quiet)
+    if result.num_ignored:
+        say(f"  {result.num_ignored} more files, which {name} does not read", quiet=quiet)
     if result.disk_need is not None:
         say(f"the dataset may need {spoken(result.disk_need)} of disk", quiet=quiet)
     print_result(result.to_json(name), as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset or '-'}")

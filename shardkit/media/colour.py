@@ -56,7 +56,7 @@ def _sample_bits(kind: Format, image: ImageFile.ImageFile, data: bytes | memoryv
     if kind is PNG:
         return data[_PNG_DEPTH_AT]
     if kind is TIFF:
-        bits = image.tag_v2.get(_TIFF_BITS, 1)  # type: ignore[attr-defined]
+        bits = image.tag_v2.get(_TIFF_BITS, 1)  # type: ignore[attr-defined]  # of TIFF images only
         return int(max(bits) if isinstance(bits, tuple) else bits)
     return 16 if image.mode.startswith("I") else 8
 
@@ -86,7 +86,7 @@ def _colour_and_alpha(kind: Format, image: Image.Image, bits: int) -> tuple[Imag
 def _grey16(kind: Format, image: Image.Image, bits: int) -> tuple[Image.Image, Image.Image | None]:
     samples = np.asarray(image)
     grey = np.minimum(samples >> max(bits - 8, 0), 255).astype(np.uint8)
-    if kind is TIFF and image.tag_v2.get(_TIFF_PHOTOMETRIC) == _WHITE_IS_ZERO:  # type: ignore[attr-defined]
+    if kind is TIFF and image.tag_v2.get(_TIFF_PHOTOMETRIC) == _WHITE_IS_ZERO:  # type: ignore[attr-defined]  # of TIFF images only
         grey = 255 - grey
     key = image.info.get("transparency")
     alpha = None if key is None else Image.fromarray(np.where(samples == key, 0, 255).astype(np.uint8))

@@ -144,7 +144,7 @@ def _load(kind: Format, source: ImageFile.ImageFile, frame: int, limits: MediaLi
     if kind is GIF and source.mode == "L":
         # The frame's own colours are greys; Pillow would look them up in the palette of the file.
         source.palette = None
-    if kind is TIFF and _TIFF_PROFILE not in source.tag_v2:  # type: ignore[attr-defined]
+    if kind is TIFF and _TIFF_PROFILE not in source.tag_v2:  # type: ignore[attr-defined]  # of TIFF images only
         # Pillow leaves it from the page that was looked at before.
         source.info.pop("icc_profile", None)
     with reading(kind, "picture"):

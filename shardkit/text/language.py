@@ -26,7 +26,7 @@ _NO_LANGUAGE = "zxx"
 _STEPS = 1024
 
 
-class _Exact(LanguageIdentifier):  # type: ignore[misc]
+class _Exact(LanguageIdentifier):  # type: ignore[misc]  # the library has no types
     """Scores that are the same on every machine.
 
     Weights are rounded to 1 / 1024 and the model's are half-precision numbers, so that all products and all sums are

@@ -131,7 +131,7 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     for batch in batches:
         part = numerators(model.losses(batch), batch.objective_ids[0])
         if part.requires_grad:  # not so where the language model is frozen and the batch has no image
-            combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]
+            combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
         sums += part.detach()
         counts += count(batch)
 

@@ -37,7 +37,7 @@ def test_the_bar_has_rate_time_left_and_the_note():
         say = progress_bar("ingest caption", quiet=False, unit="B")
     say(1_000_000, 8_000_000, "10 read, 0 excluded")
     for done in range(2, 8):
-        time.sleep(0.11)
+        time.sleep(0.11)  # the bar draws at most every tenth of a second, by a clock that it does not let us set
         say(done * 1_000_000, 8_000_000, f"{done}0 read, {done} excluded")
     form = r"ingest caption:  88%.* 7\.00M/8\.00M \[\d+:\d+<\d+:\d+, .*B/s, 70 read, 7 excluded\]"
     assert re.search(form, drawn(screen)[-1])

@@ -109,7 +109,7 @@ class DedupConfig:
     def recipe(self) -> dict[str, Any]:
         return {
             "version": DEDUP_VERSION,
-            "levels": {level: self._versions(level) for level in self.ordered_levels},
+            "levels": self.versions(),
             "preset": self.preset,
             "thresholds": {level: self.threshold(level) for level in self.ordered_levels if level in NEAR},
             "transforms": sorted(set(self.transforms)),
@@ -122,9 +122,12 @@ class DedupConfig:
             "public_suffix_list": suffix_list_version(),
         }
 
-    @staticmethod
-    def _versions(level: str) -> list[int]:
-        return [table[level].VERSION for table in (MATCHERS, NEAR) if level in table]
+    def versions(self) -> dict[str, list[int]]:
+        """Level -> versions of its matchers."""
+        return {
+            level: [table[level].VERSION for table in (MATCHERS, NEAR) if level in table]
+            for level in self.ordered_levels
+        }
 
 
 def _known(what: str, given: Iterable[str], there: Iterable[str], option: str) -> None:

@@ -17,6 +17,7 @@ from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.edges import Indices, NearEdges, RowEdges, joined
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.levels import PERCEPTUAL, SEMANTIC
+from shardkit.prepare.dedup.matchers import NEAR
 from shardkit.prepare.dedup.pictures import find_lists
 from shardkit.prepare.dedup.signatures import Signed
 from shardkit.prepare.dedup.tuples import (
@@ -38,6 +39,8 @@ _PAIRS_AT_A_TIME = 4096
 def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path, on_progress: Progress) -> Near:
     """Compare the units of all near levels that are asked for."""
     levels = config.levels
+    if not any(level in NEAR for level in levels):
+        return Near.none(inputs.num_rows)
     lists = find_lists(inputs, signed, transforms=frozenset(config.transforms), near="perceptual" in levels)
     texts, text_of = NearEdges.none(), np.full(inputs.num_rows, -1)
     if "text" in levels:
@@ -133,7 +136,7 @@ def find_pairs(config: DedupConfig, inputs: Inputs, alive: Alive, near: Near) ->
         review = open_pairs.take(silent)
         tied = tied_pictures(alive, lists)
     if "text" in config.levels:
-        parts.append(near_text_rows(alive, near))
+        parts.append(near_text_rows(alive, near, alike=config.threshold("perceptual")))
     if "semantic" in config.levels:
         parts += [near_vectors(alive, near), same_text(alive, near.vectors.lists, lists.page, level=SEMANTIC)]
     return Found(edges=joined(parts), tied=joined([tied]), review=review)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from shardkit.errors import IntegrityError
-from shardkit.media.phash import CLASSES
 from shardkit.prepare.components import components
 from shardkit.prepare.dedup import perceptual
 from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
@@ -23,7 +23,6 @@ from shardkit.prepare.dedup.keys import Keys, asset_keys, dense
 from shardkit.prepare.dedup.perceptual import ImageHashes
 from shardkit.prepare.dedup.signatures import Signed
 
-PAGE = CLASSES.index("page")
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -41,6 +40,11 @@ class Lists:
     def __len__(self) -> int:
         return len(self.page)
 
+    @classmethod
+    def none(cls, num_rows: int) -> Lists:
+        """Nobody asked for any."""
+        return cls(of_row=np.full(num_rows, -1), page=np.empty(0, np.bool_), edges=NearEdges.none())
+
 
 def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool) -> Lists:
     """Number the lists and, with `near`, find those that look alike.
@@ -49,12 +53,12 @@ def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], ne
         IntegrityError: where tables/assets lacks an image that a row has.
     """
     num_rows = inputs.num_rows
-    images, units, unit_of = _units(inputs, signed)
+    units = _units(inputs, signed, near=near)
     lengths = signed.images.astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     # Images of a row stand together; slices of workers come in any order of rows.
     order = np.argsort(signed.image_rows, kind="stable")
-    unit_of = unit_of[order]
+    unit_of = units.of_image[order]
     has = np.flatnonzero(lengths > 0)
     keys = _chained(unit_of.astype(np.uint64), starts[has], lengths[has])
     of_row = np.full(num_rows, -1)
@@ -63,13 +67,12 @@ def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], ne
     first_row = np.zeros(num_lists, np.int64)
     first_row[of_row[has][::-1]] = has[::-1]
     begin, length = starts[first_row], lengths[first_row]
-    is_page = images.classes == PAGE
     page = np.zeros(num_lists, np.bool_)
-    np.logical_or.at(page, np.repeat(np.arange(num_lists), length), is_page[unit_of[_ranges(begin, length)]])
-    if not near or not num_lists:
+    np.logical_or.at(page, np.repeat(np.arange(num_lists), length), units.page[unit_of[_ranges(begin, length)]])
+    if units.hashes is None or not num_lists:
         return Lists(of_row=of_row, page=page, edges=NearEdges.none(perceptual.DETAILS))
-    edges = perceptual.find(images, transforms=transforms)
-    return Lists(of_row=of_row, page=page, edges=near_lists(edges, units, unit_of, begin, length))
+    edges = perceptual.find(units.hashes, transforms=transforms)
+    return Lists(of_row=of_row, page=page, edges=near_lists(edges, len(units.page), unit_of, begin, length))
 
 
 def near_lists(edges: NearEdges, num_units: int, unit_of: Indices, begin: Indices, length: Indices) -> NearEdges:
@@ -130,9 +133,19 @@ def _weakest(
     return score[weakest] if len(one) else np.empty(0), detail
 
 
-def _units(inputs: Inputs, signed: Signed) -> tuple[ImageHashes, int, Indices]:
-    """Hashes of the units, how many there are, and [M] the unit of each image."""
-    tables = [dataset.table("assets") for dataset in inputs.datasets]
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Units:
+    of_image: Indices
+    """[M] the unit of each image."""
+    page: npt.NDArray[np.bool_]
+    """[U] whether it is a page."""
+    hashes: ImageHashes | None
+    """[U]; None where nothing is looked for that looks alike."""
+
+
+def _units(inputs: Inputs, signed: Signed, *, near: bool) -> _Units:
+    columns = None if near else ("asset_id", "frame", "class")
+    tables = [dataset.table("assets", columns) for dataset in inputs.datasets]
     keys = np.concatenate([asset_keys(table) for table in tables] or [np.empty(0, np.uint64)])
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys[order], signed.image_keys), max(len(keys) - 1, 0))
@@ -140,14 +153,18 @@ def _units(inputs: Inputs, signed: Signed) -> tuple[ImageHashes, int, Indices]:
         raise IntegrityError(
             "an image of a row is not in tables/assets.parquet", hint="run `shardkit verify` on the inputs"
         )
-    hashes = perceptual.joined([perceptual.read_hashes(table) for table in tables])
+    pages = [np.asarray(pc.fill_null(pc.equal(table["class"], "page"), False).to_numpy(), np.bool_) for table in tables]
     asset = order[at] if len(keys) else np.empty(0, np.int64)
-    salt = np.where(hashes.classes[asset] == PAGE, signed.figures[signed.image_rows], np.uint64(0))
-    unit_of = dense(np.stack([signed.image_pixels, salt], axis=1))
-    num_units = int(unit_of.max(initial=-1)) + 1
-    first = np.zeros(num_units, np.int64)
-    first[unit_of[::-1]] = np.arange(len(unit_of))[::-1]
-    return hashes.take(asset[first], salt=salt[first]), num_units, unit_of
+    page = np.concatenate(pages)[asset] if len(keys) else np.empty(0, np.bool_)
+    salt = np.where(page, signed.figures[signed.image_rows], np.uint64(0))
+    of_image = dense(np.stack([signed.image_pixels, salt], axis=1))
+    first = np.zeros(int(of_image.max(initial=-1)) + 1, np.int64)
+    first[of_image[::-1]] = np.arange(len(of_image))[::-1]
+    hashes = None
+    if near:
+        hashes = perceptual.joined([perceptual.read_hashes(table) for table in tables])
+        hashes = hashes.take(asset[first], salt=salt[first])
+    return _Units(of_image=of_image, page=page[first], hashes=hashes)
 
 
 def _chained(values: Keys, begin: Indices, length: Indices) -> Keys:

@@ -1,6 +1,6 @@
 """`shardkit dedup`: several datasets in, one view of them out, in which nothing stands twice.
 
-    read keys of all rows -> read again the rows whose key repeats -> decide -> guard -> commit
+    read keys of all rows -> compare units -> read again the rows that may be duplicates -> decide -> guard -> commit
 
 The result depends on the content of the examples alone: not on workers, nor on the order of inputs or of rows.
 """
@@ -86,7 +86,7 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
             locations=view.selection.locations,
             totals=view.selection.totals(),
             report=report,
-            format_versions={"matchers": config.recipe()["levels"], "language": language.model()},
+            format_versions={"matchers": config.versions(), "language": language.model()},
         )
         return _result(config, output.commit(sealed), unchanged=False)
 

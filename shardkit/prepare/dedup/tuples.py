@@ -41,6 +41,14 @@ class Near:
     """[N] the row's text as the matcher numbers it; -1 for none that it knows."""
     vectors: NearVectors
 
+    @classmethod
+    def none(cls, num_rows: int) -> Near:
+        """Of a run without near levels."""
+        nothing = np.full(num_rows, -1)
+        return cls(
+            lists=Lists.none(num_rows), texts=NearEdges.none(), text_of=nothing, vectors=NearVectors.none(num_rows)
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Alive:
@@ -82,19 +90,24 @@ def same_text(alive: Alive, edges: NearEdges, page: npt.NDArray[np.bool_], *, le
     wanted = (edges.two[edge] << 32) | (alive.equal[row] + 1)
     at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     found = (keys[at] == wanted) if len(keys) else np.zeros(0, np.bool_)
-    found &= ~(page[edges.one[edge]] & (alive.equal[row] < 0))
+    with_page = page[edges.one[edge]] | page[edges.two[edge]]
+    found &= ~(with_page & (alive.equal[row] < 0))
     other = order[at[found]] if len(keys) else row[:0]
     one = alive.rows[row[found]]
-    free = alive.roles[row[found]] == alive.roles[other]
+    free = _speak_alike(alive, row[found], other)
     return row_edges(
         one, alive.rows[other], level=level, edges=edges, of=edge[found], removes_one=free, removes_two=free
     )
 
 
 def other_text(alive: Alive, lists: Lists) -> RowEdges:
-    """Rows of one list with a page or of two near ones, with different texts or without any: still to be compared."""
+    """Rows of one list with a page or of two near ones, with different texts or without any: still to be compared.
+
+    Beside a picture a page is compared only where neither has a text: that two pages hold the same figures is known of
+    lists that are near, of a page and a picture it is not.
+    """
     edges, pages = lists.edges, np.flatnonzero(lists.page)
-    chosen = edges.take(np.flatnonzero(lists.page[edges.one] & lists.page[edges.two]))
+    chosen = edges.take(np.flatnonzero(lists.page[edges.one] | lists.page[edges.two]))
     with_itself = NearEdges(
         one=np.concatenate([chosen.one, pages]),
         two=np.concatenate([chosen.two, pages]),
@@ -102,8 +115,10 @@ def other_text(alive: Alive, lists: Lists) -> RowEdges:
         detail=np.concatenate([chosen.detail, np.zeros((len(pages), edges.detail.shape[1]), np.int32)]),
     )
     one, two, edge = _crossed(with_itself.one, with_itself.two, alive.lists)
-    differ = (alive.equal[one] != alive.equal[two]) | (alive.equal[one] < 0)
-    differ &= alive.roles[one] == alive.roles[two]
+    silent = (alive.equal[one] < 0) & (alive.equal[two] < 0)
+    pages_both = lists.page[with_itself.one[edge]] & lists.page[with_itself.two[edge]]
+    differ = silent | (pages_both & (alive.equal[one] != alive.equal[two]) & _speak_alike(alive, one, two))
+    differ &= one != two
     return row_edges(
         alive.rows[one[differ]], alive.rows[two[differ]], level=PERCEPTUAL, edges=with_itself, of=edge[differ]
     )
@@ -127,10 +142,13 @@ def tied_pictures(alive: Alive, lists: Lists) -> RowEdges:
     )
 
 
-def near_text_rows(alive: Alive, near: Near) -> RowEdges:
+def near_text_rows(alive: Alive, near: Near, *, alike: float) -> RowEdges:
     """Rows of two near texts: without images any two; with images those of one list or of near ones, pages excepted.
 
     The best row with images of a text stands for the others: it never goes, and any keeper will do.
+
+    Args:
+        alike: score from which two lists are near.
     """
     edges = near.texts
     plain = alive.lists < 0
@@ -138,7 +156,7 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
     bare = np.where(plain, alive.texts, -1)
     # Without images beside without images.
     one, two, edge = _crossed(edges.one, edges.two, bare)
-    free = (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
+    free = _speak_alike(alive, one, two)
     parts = [
         row_edges(
             alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=free, removes_two=free
@@ -150,7 +168,7 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
         other = best[there[edge]] if len(best) else row
         known = other >= 0
         row, other, edge = row[known], other[known], edge[known]
-        free = (alive.roles[row] == alive.roles[other]) & (alive.roles[row] != NAMED)
+        free = _speak_alike(alive, row, other)
         parts.append(
             row_edges(
                 alive.rows[row],
@@ -164,8 +182,7 @@ def near_text_rows(alive: Alive, near: Near) -> RowEdges:
         )
     # With images beside with images: the lists must be near as well.
     one, two, edge = _crossed(edges.one, edges.two, np.where(plain, -1, alive.texts))
-    close = _lists_near(alive.lists[one], alive.lists[two], near.lists)
-    close &= (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
+    close = _lists_near(alive.lists[one], alive.lists[two], near.lists, alike) & _speak_alike(alive, one, two)
     parts.append(
         row_edges(
             alive.rows[one], alive.rows[two], level=TEXT, edges=edges, of=edge, removes_one=close, removes_two=close
@@ -181,9 +198,16 @@ def near_vectors(alive: Alive, near: Near) -> RowEdges:
     return row_edges(alive.rows[one], alive.rows[two], level=SEMANTIC, edges=edges, of=edge)
 
 
-def _lists_near(one: Indices, two: Indices, lists: Lists) -> npt.NDArray[np.bool_]:
+def _speak_alike(alive: Alive, one: Indices, two: Indices) -> npt.NDArray[np.bool_]:
+    """Whether the same speak in the same order in two rows, and no part of their texts has a name."""
+    same: npt.NDArray[np.bool_] = (alive.roles[one] == alive.roles[two]) & (alive.roles[one] != NAMED)
+    return same
+
+
+def _lists_near(one: Indices, two: Indices, lists: Lists, alike: float) -> npt.NDArray[np.bool_]:
     """Whether lists are the same or near, and none has a page."""
-    known = (lists.edges.one << 32) | lists.edges.two
+    edges = lists.edges.above(alike)
+    known = (edges.one << 32) | edges.two
     wanted = (np.minimum(one, two) << 32) | np.maximum(one, two)
     near = (one == two) | np.isin(wanted, known)
     quiet: npt.NDArray[np.bool_] = near & ~(lists.page[one] | lists.page[two])

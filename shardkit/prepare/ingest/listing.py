@@ -15,6 +15,7 @@ from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.side_table import tables_beside
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
+from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 
@@ -30,10 +31,11 @@ _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
 """Containers that a file's first bytes tell, whatever its name."""
 _SNIFFED = 1 << 16
 """Bytes that are looked into."""
-_TABLES = frozenset({"table", "parquet"})
+_TOGETHER = (frozenset({"table", "parquet"}), frozenset(_LISTS))
+"""Containers of which a folder may hold several: tables, and lists that were looked into."""
 _ORDER = ("tar", "table", "parquet", "jsonl", "mat", "line_pairs", *_LISTS)
-"""Of the containers in one folder, the first kind that the format takes is read, tables of both kinds together; the others
-stand beside it."""
+"""Of the containers in one folder, the first kind that the format takes is read, with those of its set in _TOGETHER; the
+others stand beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class Listing:
     naming: Naming
     """What is no part of a stem in folders of pairs."""
     ignored: int
-    """Files below the PATHs that the format has no use for."""
+    """Files below the PATHs that the format has no use for, apart from pictures that records may name."""
 
     @property
     def names(self) -> list[str]:
@@ -95,9 +97,11 @@ def list_inputs(
         for file in below:
             if kind == "files" and part(file.name, labels, naming if joined else PLAIN) is not None:
                 pairs[file.name] = file
-            elif (own := kinds[file.name]) is not None and (own == kind or {own, kind} <= _TABLES):
+            elif (own := kinds[file.name]) is not None and (
+                own == kind or any({own, kind} <= some for some in _TOGETHER)
+            ):
                 found[file.name] = (own, _inside(file, place) if is_folder else file)
-            else:
+            elif kind == "tar" or suffix(file.name) not in IMAGE_SUFFIXES:
                 ignored.add(file.name)
     if pairs:
         found["."] = ("files", InputFile(name=".", path=root, size=sum(max(0, file.size) for file in pairs.values())))

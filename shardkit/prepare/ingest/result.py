@@ -22,6 +22,8 @@ class IngestResult:
     num_images: int
     num_bytes: int
     """Payload: images, texts and metadata."""
+    num_ignored: int
+    """Files below the PATHs that the format has no use for, apart from pictures that records may name."""
     unchanged: bool = False
     disk_need: int | None = None
     """Bytes of disk that the run may need, told before it began; None but with --dry-run, and with --limit."""
@@ -36,6 +38,7 @@ class IngestResult:
             "unchanged": self.unchanged,
             "images": self.num_images,
             "bytes": self.num_bytes,
+            "ignored_files": self.num_ignored,
             **({"num_captions": captions} if captions else {}),
             **({"disk_need": self.disk_need} if self.path is None else {}),
             **self.tally.to_json(),
@@ -46,7 +49,12 @@ def committed(path: Path, dataset: Dataset, tally: Tally, shards: Iterable[Mappi
     """Of a dataset that was written now. `shards` has the counts of each of its shards."""
     totals = _sums(shards)
     return IngestResult(
-        path=path, dataset=dataset.id, tally=tally, num_images=totals["images"], num_bytes=totals["bytes"]
+        path=path,
+        dataset=dataset.id,
+        tally=tally,
+        num_images=totals["images"],
+        num_bytes=totals["bytes"],
+        num_ignored=dataset.manifest.report["ignored_files"],
     )
 
 
@@ -65,6 +73,7 @@ def found(path: Path, dataset: Dataset) -> IngestResult:
         tally=tally,
         num_images=totals["images"],
         num_bytes=totals["bytes"],
+        num_ignored=dataset.manifest.report["ignored_files"],
         unchanged=True,
     )
 

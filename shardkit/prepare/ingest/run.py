@@ -269,7 +269,15 @@ class _Ingest:
             self._say(done)
             if self._full:
                 break
-        return IngestResult(path=None, dataset=None, tally=tally, num_images=images, num_bytes=size, disk_need=need)
+        return IngestResult(
+            path=None,
+            dataset=None,
+            tally=tally,
+            num_images=images,
+            num_bytes=size,
+            num_ignored=self.listing.ignored,
+            disk_need=need,
+        )
 
     # ------------------------------------------------------------------ with output
     def write(self, output: Output) -> IngestResult:

@@ -48,7 +48,7 @@ def bind(recipe: Recipe, present: Collection[str], *, add: bool = False) -> Reci
         ConfigError: where a token is missing.
     """
     names = {part: getattr(recipe, part) for part in recipe.CONTROLS}
-    return replace(recipe, **resolve(names, present, add=add))  # type: ignore[type-var]
+    return replace(recipe, **resolve(names, present, add=add))  # type: ignore[type-var]  # every recipe is a dataclass
 
 
 def names_of(recipe: Recipe) -> list[str]:

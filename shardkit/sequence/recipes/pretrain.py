@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish, has_roles
+from shardkit.sequence.recipes.text_only import TextOnly
 
 if TYPE_CHECKING:
     from shardkit.media.processors import Processor
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pretrain:
+class Pretrain(TextOnly):
     """bos text eos; images are left out and counted."""
 
     NAME: ClassVar[str] = "pretrain"
@@ -35,16 +36,6 @@ class Pretrain:
     """Whether eos is a target."""
     separator: str = "\n"
     """Stands between two texts of an example; a target like the text behind it."""
-
-    def recipe(self) -> dict[str, Any]:
-        return {"name": self.NAME, "version": self.VERSION, **asdict(self)}
-
-    @property
-    def patch_pixels(self) -> int:
-        return 1
-
-    def image_processor(self) -> None:
-        return None
 
     def build(
         self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str

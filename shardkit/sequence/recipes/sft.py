@@ -6,8 +6,8 @@ augmentations (a random system prompt, removal of empty think blocks) are no par
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.objectives import OBJECTIVES
@@ -16,6 +16,7 @@ from shardkit.sequence.recipes.chat import Refused, lay_out
 from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish
+from shardkit.sequence.recipes.text_only import TextOnly
 
 if TYPE_CHECKING:
     from shardkit.media.processors import Processor
@@ -26,7 +27,7 @@ _END = "im_end"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sft:
+class Sft(TextOnly):
     """Dialogues of `shardkit ingest chat`; plain texts, preference pairs and images are refused with a reason.
 
     A window may begin in the middle of a turn and keeps its targets; only its first token is none.
@@ -68,16 +69,6 @@ class Sft:
                     f"{part}='' names no control token; the chat layout needs it",
                     hint=f"name one with --set {part}=TOKEN, or leave it to {part}={AUTO}",
                 )
-
-    def recipe(self) -> dict[str, Any]:
-        return {"name": self.NAME, "version": self.VERSION, **asdict(self)}
-
-    @property
-    def patch_pixels(self) -> int:
-        return 1
-
-    def image_processor(self) -> None:
-        return None
 
     def build(
         self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str

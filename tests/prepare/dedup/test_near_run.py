@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image, ImageDraw
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
@@ -15,43 +12,11 @@ from shardkit.prepare.dedup.run import run
 from shardkit.prepare.report.explain import explain
 from shardkit.store import Dataset
 from tests.prepare.builders import example, texts, write
-
-WORDS = (
-    "the harbour master wrote down every ship that came in before noon and what it carried in casks crates and "
-    "bales of cloth so that the tax could be counted at the end of each month by two clerks"
-)
+from tests.prepare.dedup.pictures import WORDS, page, photo
 
 
 def dedup(out: Path | None, *inputs: Path, **options) -> DedupResult:
     return run(DedupConfig(inputs=inputs, output=out, dry_run=out is None, **options))
-
-
-def photo(seed: int, *, quality: int | None = None) -> bytes:
-    """A picture of soft shapes; with a quality as a JPEG of half its size."""
-    greys = np.random.default_rng(seed).integers(0, 255, (9, 9, 3), np.uint8)
-    image = Image.fromarray(greys).resize((320, 240), Image.Resampling.BICUBIC)
-    file = io.BytesIO()
-    if quality is None:
-        image.save(file, "PNG")
-    else:
-        image.resize((160, 120)).save(file, "JPEG", quality=quality)
-    return file.getvalue()
-
-
-def page(number: str, *, noise: int = 0) -> bytes:
-    """A bill of one template: nothing differs but a number."""
-    image = Image.new("L", (400, 520), 250)
-    draw = ImageDraw.Draw(image)
-    for line in range(24):
-        draw.text((30, 20 + 20 * line), f"{line} {WORDS[line : line + 40]}", fill=10)
-    draw.text((30, 500), number, fill=10)
-    if noise:
-        image = Image.fromarray(
-            (np.asarray(image).astype(int) - np.indices((520, 400)).sum(0) % noise).astype(np.uint8)
-        )
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return file.getvalue()
 
 
 def edges(path: Path) -> list[dict]:
@@ -164,3 +129,18 @@ def test_workers_decide_nothing(tmp_path: Path):
     write(tmp_path / "a", [*rows, *(example(f"{WORDS} {k}") for k in range(12))], looks=True)
     ids = {dedup(tmp_path / f"c{n}", tmp_path / "a", workers=n).dataset_id for n in (1, 2)}
     assert len(ids) == 1
+
+
+def test_near_texts_with_pictures_that_only_nearly_look_alike_stay(tmp_path: Path):
+    """A pair of lists under the threshold is stored for reports; it removes nothing, whatever the text."""
+    rows = [example(WORDS, photo(1)), example(WORDS.replace("noon", "dusk"), photo(1, quality=60))]
+    write(tmp_path / "a", rows, looks=True)
+    assert dedup(None, tmp_path / "a").counts["excluded_by_reason"] == {"duplicate_near_text": 1}
+    assert dedup(None, tmp_path / "a", thresholds={"perceptual": 1.0}).counts["kept"] == 2
+
+
+def test_equality_levels_read_no_table_of_images(tmp_path: Path):
+    write(tmp_path / "a", [example("a", photo(1)), example("a", photo(1))])
+    result = dedup(tmp_path / "c", tmp_path / "a", levels=("exact", "pixel"))
+    assert result.counts["excluded_by_reason"] == {"duplicate_exact": 1}
+    assert Dataset.open(tmp_path / "c").table("retention").num_rows == 0

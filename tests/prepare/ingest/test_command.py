@@ -59,7 +59,7 @@ def test_json_is_one_object(capsys, tmp_path, rows):
     assert (code, err, out.count("\n")) == (0, "", 1)
     assert summary == {
         "dataset": str(tmp_path / "out"), "id": summary["id"], "unchanged": False, "read": 3, "kept": 2, "excluded": 1,
-        "excluded_by_reason": {"wrong_type": 1}, "changes": {}, "images": 0, "bytes": 8 + 2 * (2 + 32), "format": "rows",
+        "excluded_by_reason": {"wrong_type": 1}, "changes": {}, "images": 0, "ignored_files": 0, "bytes": 8 + 2 * (2 + 32), "format": "rows",
     }  # fmt: skip
 
 

@@ -150,7 +150,8 @@ def check_encoding(file: InputFile) -> None:
     wide = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
     name = next((name for mark, name in wide.items() if head.startswith(mark)), None)
     if name is None and len(head) == 4 and 0 in head:
-        name = {(0, 1, 0, 1): "UTF-16", (1, 0, 1, 0): "UTF-16"}.get(tuple(int(byte != 0) for byte in head))  # type: ignore[arg-type]
+        # Without a mark: every other byte of four is zero.
+        name = "UTF-16" if [byte != 0 for byte in head] in ([False, True] * 2, [True, False] * 2) else None
     if name is not None:
         error = refused(file.name, f"the text is {name}, not UTF-8")
         error.hint = f"convert it first: iconv -f {name} -t UTF-8 IN > OUT"

@@ -171,6 +171,8 @@ SOURCES: dict[str, Source] = {
         required=text.REQUIRED,
         labels=text.LABELS,
         naming=WHOLE,
+        is_list=text.is_list,
+        entries=json_rows.entries,
     ),
 }
 """Name on the command line -> source; `jsonl` is rows, `webdataset` is caption for tars."""

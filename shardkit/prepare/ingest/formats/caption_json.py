@@ -10,6 +10,7 @@ Of COCO and Karpathy one image entry is a record, of the others one row.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +29,14 @@ _ADDRESSES = ("image_urls", "image_url", "urls", "url", "images", "image")
 _TEXTS = ("captions", "caption", "texts", "text")
 
 
+_PICTURE_KEY = re.compile(rb'"(?:image|img|url|file|path)[a-z_]*"\s*:', re.IGNORECASE)
+
+
 def is_list(name: str, head: bytes) -> bool:
     """Whether a JSON file in a folder lists captions. Of COCO's files only those do that are called so."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"["):
-        return b'"caption' in start or b'"text"' in start
+        return b'"caption' in start or (b'"text"' in start and _PICTURE_KEY.search(start) is not None)
     if b'"image_urls"' in start or b'"sentences"' in start:
         return True
     return b'"images"' in start and "caption" in name.rpartition("/")[2].lower()

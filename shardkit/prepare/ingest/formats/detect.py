@@ -133,9 +133,9 @@ def _rows(sample: Sample) -> bool:
 
 
 def _text(sample: Sample) -> bool:
-    if sample.rows:
-        return _any_row(sample, lambda row: isinstance(row.get("text"), str)) and not _caption_rows(sample)
-    return bool(_described(sample, (".txt",))) and not sample.images
+    if _any_entry(sample, lambda row: isinstance(row.get("text"), str)):
+        return not _caption_rows(sample)
+    return not sample.rows and bool(_described(sample, (".txt",))) and not sample.images
 
 
 # --------------------------------------------------------------------------- captions

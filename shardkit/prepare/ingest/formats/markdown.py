@@ -75,5 +75,5 @@ def _parser() -> MarkdownIt:
         raise ConfigError("reading Markdown needs markdown-it-py", hint="pip install 'shardkit[web]'") from None
     parser = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
     # An address that a browser must not follow is an address all the same, and no text; where it leads is judged later.
-    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005 - as the library's users do
     return parser

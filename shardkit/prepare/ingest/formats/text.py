@@ -1,4 +1,4 @@
-"""text: one text a row, {"text": "..."}, as JSON lines or Parquet; or one a file, in folders of .txt files.
+"""text: one text a row, {"text": "..."}, as JSON lines, an array or Parquet; or one a file, in folders of .txt files.
 
 Other fields of a row are kept as metadata. A file is UTF-8.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft
+from shardkit.prepare.ingest.formats import json_rows
 from shardkit.prepare.ingest.formats.fields import text_field
 from shardkit.prepare.ingest.formats.text_file import decoded
 from shardkit.prepare.ingest.reader import Reader
@@ -18,10 +19,15 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Segment
 
-CONTAINERS = ("jsonl", "parquet", "files")
+CONTAINERS = ("jsonl", "parquet", "json", "files")
 FIELDS = ("text",)
 REQUIRED = (("text", ("text",)),)
 LABELS = (".txt",)
+
+
+def is_list(_name: str, head: bytes) -> bool:
+    """Whether a JSON file in a folder, by its first bytes, is an array of texts."""
+    return any(isinstance(row.get("text"), str) for row in json_rows.first_rows(head, 1))
 
 
 def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:

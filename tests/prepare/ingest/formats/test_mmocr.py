@@ -95,6 +95,8 @@ def test_the_real_scenes(shared, tmp_path, kind):
     assert receipt.counts == (1, 1, 0)
     assert receipt.rows["1"].text.startswith("SAFEWAY\nTM\n")
     assert receipt.metadata("1")["line_labels"][:3] == [1, 25, 25]
+    # Documents and line lists of one folder are read together.
+    assert Ingested(tmp_path / "all", kind, scenes).counts == (11, 11, 0)
 
 
 def test_textocr_without_lists_of_annotations_finds_them_by_their_picture(tmp_path):

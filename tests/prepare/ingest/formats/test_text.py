@@ -6,6 +6,7 @@ import pytest
 
 from shardkit.prepare.ingest.formats import text
 from shardkit.prepare.ingest.reasons import Bad
+from shardkit.store.dataset import Dataset
 from tests.prepare.ingest.builders import config, reader, record
 from tests.prepare.ingest.runs import Ingested
 
@@ -62,3 +63,14 @@ def test_tables_come_before_files(tmp_path):
     (tmp_path / "in" / "LICENSE.txt").write_bytes(b"licence")
     assert [row.text for row in Ingested(tmp_path / "out", "text", tmp_path / "in").examples] == ["row"]
     assert Ingested(tmp_path / "one", "text", tmp_path / "in" / "LICENSE.txt").rows["LICENSE.txt"].text == "licence"
+
+
+def test_an_array_of_texts_is_read_and_no_other_array(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_text('[{"text": "one", "lang": "en"}, {"text": 2}, {"text": "three"}]')
+    (folder / "notes.json").write_text('[{"title": "none of ours"}]')
+    result = Ingested(tmp_path / "out", "text", folder)
+    assert result.counts == (3, 2, 1)
+    assert sorted(row.text for row in result.rows.values()) == ["one", "three"]
+    assert Dataset.open(tmp_path / "out").manifest.report["ignored_files"] == 1

@@ -1,0 +1,23 @@
+"""What recipes share that make sequences without images."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextOnly:
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int]
+
+    def recipe(self) -> dict[str, Any]:
+        """Name, version and all fields: what goes into the fingerprint."""
+        return {"name": self.NAME, "version": self.VERSION, **asdict(self)}
+
+    @property
+    def patch_pixels(self) -> int:
+        return 1
+
+    def image_processor(self) -> None:
+        """There is none."""

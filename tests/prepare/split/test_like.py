@@ -1,0 +1,73 @@
+"""--like: nothing that was placed moves, and what new data ties is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from shardkit.errors import ConfigError
+from shardkit.store import Dataset
+from tests.prepare.builders import example, png, write
+from tests.prepare.split.builders import books, places, split
+
+
+def test_like_moves_nothing_that_was_placed(tmp_path: Path):
+    write(tmp_path / "a", books(60))
+    split(tmp_path / "a", tmp_path / "s")
+    before = places(tmp_path / "s")
+    grown = [*books(60), *(example(f"book {b} page 9", group=f"book {b}") for b in range(60)), *books(300, first=60)]
+    write(tmp_path / "b", grown[::-1])
+    split(tmp_path / "b", tmp_path / "fresh")
+    split(tmp_path / "b", tmp_path / "t", like=tmp_path / "s")
+    after = places(tmp_path / "t")
+    assert {text: after[text] for text in before} == before
+    assert any(places(tmp_path / "fresh")[text] != where for text, where in before.items()), "a fresh split moves some"
+    for b in range(60):
+        assert after[f"book {b} page 9"] == before[f"book {b} page 0"]
+    old, new = (Dataset.open(tmp_path / name).table("ledger").to_pylist() for name in ("s", "t"))
+    assert new[: len(old)] == old
+    assert [row["order"] for row in new] == list(range(360))
+    assert {(row["kind"], row["rows"]) for row in old} == {("group", 3)}
+
+
+def test_like_sees_what_new_data_shares_with_the_old_split_itself(tmp_path: Path):
+    write(tmp_path / "a", [example(f"old {k}", png(k)) for k in range(40)])
+    split(tmp_path / "a", tmp_path / "s")
+    before = places(tmp_path / "s")
+    write(tmp_path / "b", [example(f"new {k}", png(k, level=0)) for k in range(40)])
+    split(tmp_path / "b", tmp_path / "t", like=tmp_path / "s", allow_empty=True)
+    after = places(tmp_path / "t")
+    assert {f"new {k}": before[f"old {k}"] for k in range(40)} == after
+    assert len(set(after.values())) == 3
+
+
+def test_like_leaves_training_rows_out_that_new_data_ties_to_the_test_set(tmp_path: Path):
+    write(tmp_path / "a", books(60))
+    split(tmp_path / "a", tmp_path / "s")
+    before = places(tmp_path / "s")
+    trained = next(b for b in range(60) if before[f"book {b} page 0"] == "train")
+    tested = next(b for b in range(60) if before[f"book {b} page 0"] == "test")
+    bridge = [example(f"book {trained} page 0", group="new", n=1), example(f"book {tested} page 0", group="new", n=2)]
+    write(tmp_path / "b", [*books(60), *bridge])
+    result = split(tmp_path / "b", tmp_path / "t", like=tmp_path / "s")
+    dataset = Dataset.open(tmp_path / "t")
+    assert result.report["conflicts"] == {"components": 1, "examples": 3}
+    assert result.counts == {"read": 182, "kept": 179, "excluded": 3, "excluded_by_reason": {"split_conflict": 3}}
+    excluded = [orjson.loads(line) for line in dataset.exclusions()]
+    assert [e["position"] for e in excluded] == [str(3 * trained + p + 1) for p in range(3)]
+    assert excluded[0]["detail"] == "it was placed in train, and new data ties it to test; rows are never moved"
+    assert not [e for _, _, e in dataset.examples("train") if e.group == f"book {trained}"]
+    assert len([e for _, _, e in dataset.examples("test") if e.group == "new"]) == 2
+    ledger = {row["key"]: row["split"] for row in dataset.table("ledger").to_pylist()}
+    assert (ledger[f"book {trained}"], ledger["new"]) == ("train", "test")
+
+
+def test_like_must_be_a_split_with_the_same_names(tmp_path: Path):
+    write(tmp_path / "a", books(30))
+    split(tmp_path / "a", tmp_path / "s")
+    with pytest.raises(ConfigError, match="has no ledger"):
+        split(tmp_path / "a", tmp_path / "t", like=tmp_path / "a")
+    with pytest.raises(ConfigError, match="'test', which --ratios does not name"):
+        split(tmp_path / "a", tmp_path / "t", "train=0.9,val=0.1", like=tmp_path / "s")
