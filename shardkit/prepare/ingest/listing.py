@@ -196,8 +196,8 @@ def _image_stem(place: str, labels: tuple[str, ...]) -> str | None:
 def container(name: str, containers: tuple[str, ...]) -> str | None:
     """The container that a file's name promises, of those that the format takes."""
     folded = name.lower()
-    for suffix in _COMPRESSED:
-        folded = folded.removesuffix(suffix)
+    for ending in _COMPRESSED:
+        folded = folded.removesuffix(ending)
     return next((kind for kind in SUFFIXES.get(os.path.splitext(folded)[1], ()) if kind in containers), None)
 
 
