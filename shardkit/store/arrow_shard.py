@@ -144,10 +144,14 @@ class TableReader:
         index = self._check.block_of(row)
         return self.batch(index), row - self._starts[index]
 
-    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, zero-copy; only `columns` where given."""
-        batches = [self.batch(index) for index in range(len(self._starts))]
+    def table(self, columns: Sequence[str] | None = None, *, rows: range | None = None) -> pa.Table:
+        """All rows, or those of a range that is not empty, zero-copy; only `columns` where given."""
+        rows = range(self.num_rows) if rows is None else rows
+        first, last = (self._check.block_of(row) for row in (rows[0], rows[-1])) if rows else (0, -1)
+        batches = [self.batch(index) for index in range(first, last + 1)]
         table = pa.Table.from_batches(batches, schema=self._reader.schema)
+        if batches:
+            table = table.slice(rows[0] - self._starts[first], len(rows))
         return table if columns is None else table.select(list(columns))
 
     def close(self) -> None:
@@ -182,9 +186,9 @@ class ArrowReader:
         first = images.offsets[place].as_py()
         return memoryview(images.values.field("bytes")[first + image].as_buffer())
 
-    def columns(self, names: Sequence[str]) -> pa.Table:
-        """The named columns; `images` comes with the size of its bytes instead of them."""
-        table = self._table.table(names)
+    def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
+        """The named columns, of all rows or of a range; `images` comes with the size of its bytes instead of them."""
+        table = self._table.table(names, rows=rows)
         if "images" in names:
             place = table.schema.get_field_index("images")
             table = table.set_column(

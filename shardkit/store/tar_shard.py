@@ -174,9 +174,9 @@ class TarReader:
         size = images.values.field("size")[at].as_py()
         return memoryview(self._map)[offset : offset + size]
 
-    def columns(self, names: Sequence[str]) -> pa.Table:
-        """The named columns; `images` has facts, offsets and sizes, no bytes."""
-        return self._index.table(names)
+    def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
+        """The named columns, of all rows or of a range; `images` has facts, offsets and sizes, no bytes."""
+        return self._index.table(names, rows=rows)
 
     def close(self) -> None:
         self._index.close()

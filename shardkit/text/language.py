@@ -64,14 +64,13 @@ def identify(texts: Iterable[str]) -> list[tuple[str, float]]:
         "The cat sat on the mat and looked at the dog."    en
         "12.50 / 3"                                        und
     """
-    identifier = _identifier()
-    return [_identify(identifier, text) for text in texts]
+    return [_identify(text) for text in texts]
 
 
-def _identify(identifier: Any, text: str) -> tuple[str, float]:
+def _identify(text: str) -> tuple[str, float]:
     beginning = text.lstrip()[:LOOKED_AT]
     if not any(map(str.isalpha, beginning)):
         return UNDETERMINED, 0.0
-    code, confidence = identifier.classify(beginning)
+    code, confidence = _identifier().classify(beginning)
     known = code != _NO_LANGUAGE and confidence >= MIN_CONFIDENCE
     return (code if known else UNDETERMINED), confidence

@@ -54,6 +54,28 @@ def test_what_goes_in_comes_out(tmp_path: Path, fmt: str, verify: Verify):
     reader.close()
 
 
+@pytest.mark.parametrize("fmt", SHARD_FORMATS)
+def test_columns_of_a_range_are_those_of_its_rows(tmp_path: Path, fmt: str):
+    written = write(tmp_path / "s", EXAMPLES, fmt)
+    names = ["example_id", "segments", "images"]
+    whole = read(tmp_path / "s", written, fmt).columns(names).to_pylist()
+    for first, last in [(0, 1), (3, 9), (60, 70), (len(EXAMPLES) - 1, len(EXAMPLES)), (0, len(EXAMPLES))]:
+        found = read(tmp_path / "s", written, fmt).columns(names, rows=range(first, last))
+        assert found.to_pylist() == whole[first:last]
+
+
+def test_columns_of_a_range_look_at_its_blocks_alone(tmp_path: Path):
+    written = write(tmp_path / "s", EXAMPLES, "arrow")
+    last = written.blocks[-1]
+    data = bytearray((tmp_path / "s").read_bytes())
+    data[last.offset + last.size // 2] ^= 1
+    (tmp_path / "s").write_bytes(data)
+    reader = read(tmp_path / "s", written, "arrow")
+    assert reader.columns(["example_id"], rows=range(1)).num_rows == 1
+    with pytest.raises(IntegrityError):
+        reader.columns(["example_id"])
+
+
 @pytest.mark.parametrize("rows", [EXAMPLES[:1], EXAMPLES[0:60:3], EXAMPLES[1:60:3], EXAMPLES[:64]])
 def test_a_block_has_the_bytes_that_plain_pyarrow_would_write(tmp_path: Path, rows: list[Example]):
     write(tmp_path / "a", rows, "arrow")

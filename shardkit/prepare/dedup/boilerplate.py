@@ -23,9 +23,9 @@ import xxhash
 
 from shardkit.digest import xxh3
 from shardkit.engine import Progress, map_ordered
-from shardkit.errors import IntegrityError, OutputError
+from shardkit.errors import OutputError
 from shardkit.prepare.dedup.edges import Indices
-from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, open_slice
+from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, group_starts
 from shardkit.prepare.dedup.report import LISTED_TEXTS, excerpt
 from shardkit.prepare.dedup.signatures import Signed, key_of
@@ -39,9 +39,6 @@ LEAST_SHARE = 0.1
 """Of the site's documents. Navigation stands on most pages of a section; a heading such as "Notes" on some of a site."""
 LEAST_CHARACTERS = 4
 """Of the compared form: what is shorter is the number of a list item, or a mark between two parts."""
-_COLUMNS = ("source", "group", "segments", "relations", "metadata")
-_DOCUMENT_KINDS = frozenset({"interleaved"})
-"""Relations of a document; text alone has none. Captions, pages and dialogues repeat what they say for other reasons."""
 _FILES_BITS = 6
 """Keys are counted in 2 ** 6 parts: a part of a billion paragraphs is 250 MB."""
 
@@ -87,8 +84,8 @@ def find_boilerplate(
         IntegrityError: where a shard is damaged.
         OutputError: where the scratch folder cannot be written.
     """
-    # Two paragraphs are at least this long; who speaks, or has a name, is no document.
-    rows = np.flatnonzero(kept & (signed.lengths >= 2 * LEAST_CHARACTERS) & (signed.roles == 0))
+    # Captions, pages and dialogues repeat what they say for other reasons.
+    rows = np.flatnonzero(kept & signed.documents)
     try:
         files, sites = _write(inputs, rows, workers, scratch, on_progress)
         _, place, sizes = np.unique(sites, return_inverse=True, return_counts=True)
@@ -144,30 +141,10 @@ def _documents(piece: Slice) -> Iterator[_Document]:
     Raises:
         IntegrityError: where the columns do not hold together.
     """
-    reader = open_slice(piece)
-    table = reader.columns(_COLUMNS)
-    start = 0
-    try:
-        table = table.take(pa.array(piece.rows))
-        # Offsets of damaged columns must not lead outside; these blocks are not compared with their digests.
-        table.validate(full=True)
-    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
-        raise IntegrityError(
-            f"the columns of a shard do not hold together ({error})", hint="run `shardkit verify` on the dataset"
-        ) from error
-    for batch in table.to_batches():
-        segments, relations = batch.column("segments"), batch.column("relations")
-        texts, kinds = segments.values.field("text").to_pylist(), relations.values.field("kind").to_pylist()
-        text_ends, kind_ends = segments.offsets.to_pylist(), relations.offsets.to_pylist()
-        plain = zip(*(batch.column(name).to_pylist() for name in ("source", "group", "metadata")), strict=True)
-        for row, origin in enumerate(plain):
-            if not _DOCUMENT_KINDS.issuperset(kinds[kind_ends[row] : kind_ends[row + 1]]):
-                continue
-            own = paragraphs([text for text in texts[text_ends[row] : text_ends[row + 1]] if text])
-            if len(own) > 1:
-                yield _Document(position=int(piece.positions[start + row]), site=site_of(*origin), paragraphs=own)
-        start += batch.num_rows
-    reader.close()
+    for position, facts in zip(piece.positions.tolist(), facts_of(piece), strict=True):
+        own = paragraphs(facts.texts)
+        if len(own) > 1:
+            yield _Document(position=position, site=site_of(facts.source, facts.group, facts.metadata), paragraphs=own)
 
 
 def _key(site: int, paragraph: str) -> int:

@@ -53,8 +53,7 @@ def open_slice(piece: Slice) -> ShardReader:
 def facts_of(piece: Slice) -> Iterator[Facts]:
     """Facts of the rows of a slice, in their order."""
     reader = open_slice(piece)
-    whole = len(piece.rows) == reader.num_rows and bool((np.diff(piece.rows) == 1).all())
-    yield from read_facts(reader, None if whole else piece.rows)
+    yield from read_facts(reader, piece.rows)
     reader.close()
 
 

@@ -19,10 +19,11 @@ from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, asset_key
 from shardkit.prepare.dedup.names import Codes, Names, coded
-from shardkit.text.language import identify
+from shardkit.text.language import LOOKED_AT, identify
 
 NAMED = np.uint64(2**64 - 1)
-_LANGUAGE_CHARACTERS = 300
+DOCUMENT_KINDS = frozenset({"interleaved"})
+"""Relations of a document; text alone has none."""
 _CURRENCY = r"$\u00a2-\u00a5\u058f\u060b\u07fe\u07ff\u09f2\u09f3\u09fb\u0af1\u0bf9\u0e3f\u17db\u20a0-\u20cf\ua838\ufdfc"
 _FIGURE = re.compile(rf"\d+|[{_CURRENCY}]")
 
@@ -61,6 +62,8 @@ class Signed:
     """[N] index into `language_names`."""
     language_names: tuple[str, ...]
     """Ascending: what a row's metadata declares as `language` or `lang`, else what its text looks like; `und` for none."""
+    documents: npt.NDArray[np.bool_]
+    """[N] whether it is a document, of DOCUMENT_KINDS, with several lines."""
     roles: Keys
     """[N] key of who speaks when, 0 where nobody does; `NAMED` for texts that are compared whole or not at all."""
 
@@ -71,7 +74,7 @@ class _Part:
     numbers: npt.NDArray[np.uint64]
     """[n, levels + 4] keys, then picture, text, figures and roles."""
     flags: npt.NDArray[np.bool_]
-    """[n, levels]"""
+    """[n, levels + 1] whether each may remove the row, then whether it is a document of several lines."""
     sizes: npt.NDArray[np.int64]
     """[n, 4]"""
     sources: tuple[list[str], Codes]
@@ -93,11 +96,11 @@ def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
     for facts in facts_of(piece):
         matchers = [MATCHERS[level] for level in levels]
         numbers.append([*(key_of(m.signature(facts)) for m in matchers), *(key(facts) for key in _KEYS)])
-        flags.append([matcher.removable(facts) for matcher in matchers])
+        flags.append([*(matcher.removable(facts) for matcher in matchers), _is_document(facts)])
         sizes.append([len(facts.assets), facts.num_pixels, facts.num_bytes, len(facts.text)])
         declared = _declared_language(facts)
         if declared is None:
-            unknown.append((len(languages), facts.raw_text[:_LANGUAGE_CHARACTERS]))
+            unknown.append((len(languages), facts.raw_text.lstrip()[:LOOKED_AT]))
         languages.append(declared)
         sources.append(facts.source)
         image_keys += [asset_key(*image) for image in zip(facts.assets, facts.frames, strict=True)]
@@ -113,6 +116,14 @@ def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
         sources=coded(sources),
         image_keys=np.array(image_keys, np.uint64),
         image_pixels=np.array(pixels, np.uint64),
+    )
+
+
+def _is_document(facts: Facts) -> bool:
+    return (
+        DOCUMENT_KINDS.issuperset(facts.kinds)
+        and not facts.roles
+        and sum(len(text.splitlines()) for text in facts.texts) > 1
     )
 
 
@@ -158,7 +169,7 @@ def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: 
     """Read all rows once."""
     num_rows, total = inputs.num_rows, sum(len(dataset.shards) for dataset in inputs.datasets)
     numbers = np.zeros((len(levels) + len(_KEYS), num_rows), np.uint64)
-    flags = np.zeros((len(levels), num_rows), np.bool_)
+    flags = np.zeros((len(levels) + 1, num_rows), np.bool_)
     sizes = np.zeros((4, num_rows), np.int64)
     sources, languages = Names(num_rows), Names(num_rows)
     image_rows, image_keys, image_pixels = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
@@ -176,7 +187,8 @@ def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: 
     language_codes, language_names = languages.sorted()
     return Signed(
         keys=dict(zip(levels, numbers[: len(levels)], strict=True)),
-        removable=dict(zip(levels, flags, strict=True)),
+        removable=dict(zip(levels, flags[:-1], strict=True)),
+        documents=flags[-1],
         pictures=numbers[-4],
         texts=numbers[-3],
         figures=numbers[-2],

@@ -24,8 +24,9 @@ def texts_of(piece: Slice) -> Iterator[list[str]]:
         IntegrityError: where the column does not hold together.
     """
     reader = open_slice(piece)
-    chunks = reader.columns(("segments",))["segments"].chunks
-    starts = np.cumsum([0, *map(len, chunks)])
+    first, last = int(piece.rows[0]), int(piece.rows[-1])
+    chunks = reader.columns(("segments",), rows=range(first, last + 1))["segments"].chunks
+    starts = np.cumsum([first, *map(len, chunks)])
     borders = np.searchsorted(piece.rows, starts)
     batch: list[str] = []
     size = 0
