@@ -305,7 +305,16 @@ except RuntimeError as error:
 print(found, flush=True)
 del stream
 time.sleep(0.1)
-print([pid for pid in pids if os.path.exists(f"/proc/{pid}/fd") and os.listdir(f"/proc/{pid}/fd")], flush=True)
+
+
+def open_files(pid):
+    try:
+        return os.listdir(f"/proc/{pid}/fd")
+    except (FileNotFoundError, ProcessLookupError):  # it may leave between any two looks
+        return []
+
+
+print([pid for pid in pids if open_files(pid)], flush=True)
 """
 
 
