@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -91,25 +91,19 @@ def key_of(data: bytes | None) -> int:
 def sign_slice(levels: tuple[str, ...], piece: Slice) -> _Part:
     """Keys of the rows of a slice; run by a worker."""
     numbers, flags, sizes, sources, image_keys, pixels = [], [], [], [], [], []
-    languages: list[str | None] = []
-    unknown: list[tuple[int, str]] = []
+    spoken: list[tuple[str | None, str]] = []
     for facts in facts_of(piece):
         matchers = [MATCHERS[level] for level in levels]
         numbers.append([*(key_of(m.signature(facts)) for m in matchers), *(key(facts) for key in _KEYS)])
         flags.append([*(matcher.removable(facts) for matcher in matchers), _is_document(facts)])
         sizes.append([len(facts.assets), facts.num_pixels, facts.num_bytes, len(facts.text)])
-        declared = _declared_language(facts)
-        if declared is None:
-            unknown.append((len(languages), facts.raw_text.lstrip()[:LOOKED_AT]))
-        languages.append(declared)
+        spoken.append(spoken_in(facts))
         sources.append(facts.source)
         image_keys += [asset_key(*image) for image in zip(facts.assets, facts.frames, strict=True)]
         pixels += [int(pixel[:16], 16) for pixel in facts.pixels]
-    for (row, _), (code, _) in zip(unknown, identify(text for _, text in unknown), strict=True):
-        languages[row] = code
     return _Part(
         positions=piece.positions,
-        languages=coded(languages),
+        languages=coded(languages_of(spoken)),
         numbers=np.array(numbers, np.uint64),
         flags=np.array(flags, np.bool_),
         sizes=np.array(sizes, np.int64),
@@ -125,6 +119,19 @@ def _is_document(facts: Facts) -> bool:
         and not facts.roles
         and sum(len(text.splitlines()) for text in facts.texts) > 1
     )
+
+
+def spoken_in(facts: Facts) -> tuple[str | None, str]:
+    """The language that the metadata declares, and where it declares none the beginning of the text."""
+    declared = _declared_language(facts)
+    return declared, "" if declared else facts.raw_text.lstrip()[:LOOKED_AT]
+
+
+def languages_of(spoken: Sequence[tuple[str | None, str]]) -> list[str]:
+    """The language of each row, declared or identified from its text; the model is loaded where one is not declared."""
+    found = identify(text for declared, text in spoken if declared is None)
+    codes = iter(found)
+    return [next(codes)[0] if declared is None else declared for declared, _ in spoken]
 
 
 def _declared_language(facts: Facts) -> str | None:
@@ -147,7 +154,8 @@ def _text(facts: Facts) -> int:
     return key_of(facts.text.encode() if facts.text else None)
 
 
-def _figures(facts: Facts) -> int:
+def figures_key(facts: Facts) -> int:
+    """Pages are compared only where it is equal: numbers and currency signs of the text; 0 without an image or a text."""
     if not (facts.pixels and facts.text):
         return 0
     return key_of(" ".join(figures(facts.text)).encode())
@@ -162,7 +170,7 @@ def _roles(facts: Facts) -> int:
     return int(NAMED) if facts.named else key_of(facts.roles or None)
 
 
-_KEYS = (_picture, _text, _figures, _roles)
+_KEYS = (_picture, _text, figures_key, _roles)
 
 
 def sign(inputs: Inputs, levels: tuple[str, ...], *, workers: int, on_progress: Progress) -> Signed:
