@@ -18,6 +18,7 @@ import pyarrow as pa
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.whole import open_whole
 
 SLICE_ROWS = 8192
 """Small rows fill a shard with hundreds of thousands; one shard must still keep every worker busy."""
@@ -38,6 +39,8 @@ class Slice:
     rows: npt.NDArray[np.int32]
     positions: Positions
     """Number of each row among all."""
+    by_manifest: bool = False
+    """Take the shard as it lies there, and believe no table: for an audit, which compared the file itself."""
 
     def only(self, indices: npt.NDArray[np.int64]) -> Slice:
         """Some rows of the slice, by their place in it."""
@@ -46,8 +49,9 @@ class Slice:
 
 def open_slice(piece: Slice) -> ShardReader:
     """The reader of the slice's shard. Its size is checked, its blocks are not: that would read every image."""
-    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases)
-    return dataset.reader(dataset.shards[piece.shard], verify="off")
+    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, not piece.by_manifest)
+    shard = dataset.shards[piece.shard]
+    return open_whole(shard, compare=False) if piece.by_manifest else dataset.reader(shard, verify="off")
 
 
 def facts_of(piece: Slice) -> Iterator[Facts]:
@@ -58,11 +62,16 @@ def facts_of(piece: Slice) -> Iterator[Facts]:
 
 
 @lru_cache(maxsize=8)
-def _dataset(path: Path, dataset_id: str, bases: tuple[Path, ...]) -> Dataset:
+def _dataset(path: Path, dataset_id: str, bases: tuple[Path, ...], check_id: bool) -> Dataset:
     """Opened once a process; the id is part of the key, so that another dataset at the path is another entry."""
-    dataset = Dataset.open(path, base=bases)
+    dataset = Dataset.open(path, base=bases, check_id=check_id)
     assert dataset.id == dataset_id, "the input was replaced during the run"
     return dataset
+
+
+def forget() -> None:
+    """Close the datasets that this process keeps open: after an audit, because an id that is not checked is no key."""
+    _dataset.cache_clear()
 
 
 def slices(
@@ -71,6 +80,8 @@ def slices(
     shards: npt.NDArray[np.int32],
     rows: npt.NDArray[np.int32],
     positions: Positions,
+    *,
+    by_manifest: bool = False,
 ) -> Iterator[Slice]:
     """Cut rows into slices of one shard each and at most SLICE_ROWS rows, by shard, in the order of the rows."""
     order = np.argsort(shards, kind="stable")
@@ -89,6 +100,7 @@ def slices(
             shard=int(shards[own[0]]),
             rows=rows[own],
             positions=positions[own],
+            by_manifest=by_manifest,
         )
 
 
@@ -106,6 +118,8 @@ class Inputs:
     rows: npt.NDArray[np.int32]
     """[N] row in that shard."""
     splits: tuple[str, ...]
+    by_manifest: bool = False
+    """See Slice."""
 
     @property
     def num_rows(self) -> int:
@@ -125,7 +139,9 @@ class Inputs:
                 own = np.arange(begin, end)
             else:
                 own = positions[np.searchsorted(positions, begin) : np.searchsorted(positions, end)]
-            yield from slices(dataset, self.bases, self.shards[own], self.rows[own], own)
+            yield from slices(
+                dataset, self.bases, self.shards[own], self.rows[own], own, by_manifest=self.by_manifest
+            )
 
     def split_of(self) -> npt.NDArray[np.int32]:
         """[N] place of the row's split in `splits`; -1 for rows of references."""

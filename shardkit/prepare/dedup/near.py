@@ -132,7 +132,7 @@ def find_pairs(config: DedupConfig, inputs: Inputs, alive: Alive, near: Near) ->
         parts.append(same_text(alive, lists.edges, lists.page, level=PERCEPTUAL))
         open_pairs = joined([other_text(alive, lists)])
         silent = _without_text(alive, open_pairs)
-        parts.append(_agreeing(inputs, open_pairs.take(~silent)))
+        parts.append(agreeing(inputs, open_pairs.take(~silent)))
         review = open_pairs.take(silent)
         tied = tied_pictures(alive, lists)
     if "text" in config.levels:
@@ -149,7 +149,7 @@ def _without_text(alive: Alive, edges: RowEdges) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _agreeing(inputs: Inputs, edges: RowEdges) -> RowEdges:
+def agreeing(inputs: Inputs, edges: RowEdges) -> RowEdges:
     """The pairs whose texts differ by few characters; that they hold the same figures is known."""
     keep = np.zeros(len(edges), np.bool_)
     for start in range(0, len(edges), _PAIRS_AT_A_TIME):

@@ -114,7 +114,7 @@ def other_text(alive: Alive, lists: Lists) -> RowEdges:
         score=np.concatenate([chosen.score, np.ones(len(pages))]),
         detail=np.concatenate([chosen.detail, np.zeros((len(pages), edges.detail.shape[1]), np.int32)]),
     )
-    one, two, edge = _crossed(with_itself.one, with_itself.two, alive.lists)
+    one, two, edge = crossed(with_itself.one, with_itself.two, alive.lists)
     silent = (alive.equal[one] < 0) & (alive.equal[two] < 0)
     pages_both = lists.page[with_itself.one[edge]] & lists.page[with_itself.two[edge]]
     differ = silent | (pages_both & (alive.equal[one] != alive.equal[two]) & _speak_alike(alive, one, two))
@@ -155,7 +155,7 @@ def near_text_rows(alive: Alive, near: Near, *, alike: float) -> RowEdges:
     best = _first_of(np.where(plain, -1, alive.texts), int(near.text_of.max(initial=-1)) + 1)
     bare = np.where(plain, alive.texts, -1)
     # Without images beside without images.
-    one, two, edge = _crossed(edges.one, edges.two, bare)
+    one, two, edge = crossed(edges.one, edges.two, bare)
     free = _speak_alike(alive, one, two)
     parts = [
         row_edges(
@@ -181,7 +181,7 @@ def near_text_rows(alive: Alive, near: Near, *, alike: float) -> RowEdges:
             )
         )
     # With images beside with images: the lists must be near as well.
-    one, two, edge = _crossed(edges.one, edges.two, np.where(plain, -1, alive.texts))
+    one, two, edge = crossed(edges.one, edges.two, np.where(plain, -1, alive.texts))
     close = _lists_near(alive.lists[one], alive.lists[two], near.lists, alike) & _speak_alike(alive, one, two)
     parts.append(
         row_edges(
@@ -194,7 +194,7 @@ def near_text_rows(alive: Alive, near: Near, *, alike: float) -> RowEdges:
 def near_vectors(alive: Alive, near: Near) -> RowEdges:
     """Rows whose own vectors are near."""
     edges = near.vectors.examples
-    one, two, edge = _crossed(edges.one, edges.two, near.vectors.example_of[alive.rows])
+    one, two, edge = crossed(edges.one, edges.two, near.vectors.example_of[alive.rows])
     return row_edges(alive.rows[one], alive.rows[two], level=SEMANTIC, edges=edges, of=edge)
 
 
@@ -237,7 +237,7 @@ def _rows_of(wanted: Indices, values: Indices) -> tuple[Indices, Indices]:
     return edge, order[_within(begin, end - begin)]
 
 
-def _crossed(one: Indices, two: Indices, values: Indices) -> tuple[Indices, Indices, Indices]:
+def crossed(one: Indices, two: Indices, values: Indices) -> tuple[Indices, Indices, Indices]:
     """Each pair of places with the values one[k] and two[k], of many the first FULL; and k."""
     order, keys = _sorted(values)
     starts = group_starts(keys)
