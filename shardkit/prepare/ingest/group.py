@@ -41,7 +41,7 @@ def group_key(field: str, *, source: str) -> Callable[[str, Mapping[str, Any]], 
         raise ConfigError(
             f"--group-by {field} is unknown", hint="use a metadata field, @source, @domain, @path or @path:REGEX"
         )
-    return lambda _path, metadata: _named(_field(metadata, field))
+    return lambda _path, metadata: _named(field_of(metadata, field))
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -56,7 +56,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
-def _field(metadata: Mapping[str, Any], field: str) -> Any:
+def field_of(metadata: Mapping[str, Any], field: str) -> Any:
+    """The value of a field of the metadata, with dots for nested ones; None where it is not there."""
     if field in metadata:
         return metadata[field]
     value: Any = metadata
