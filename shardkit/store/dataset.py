@@ -160,21 +160,30 @@ class Dataset:
         Raises:
             IntegrityError: where it is neither at its place nor below a base.
         """
+        found = self.find(dataset_id)
+        if found is None:
+            raise IntegrityError(
+                f"the input dataset {dataset_id} is not at {self._stated(dataset_id)} any more",
+                where=str(self.path),
+                hint="bring it back, or say where it is with --base DIR",
+            )
+        return found
+
+    def find(self, dataset_id: str) -> Dataset | None:
+        """The input of that id, at its place or below a base; None where it is not there."""
         if dataset_id not in self._holders:
-            places = [self.path / self.manifest.locations.get(dataset_id, "")]
+            places = [self._stated(dataset_id)]
             for base in self._base:
                 places += [base, *sorted(child for child in base.iterdir() if child.is_dir())] if base.is_dir() else []
-            for place in places:
-                if place != self.path and _id_of(place) == dataset_id:
-                    self._holders[dataset_id] = Dataset.open(place, base=self._base)
-                    break
-            else:
-                raise IntegrityError(
-                    f"the input dataset {dataset_id} is not at {places[0]} any more",
-                    where=str(self.path),
-                    hint="bring it back, or say where it is with --base DIR",
-                )
+            place = next((place for place in places if place != self.path and _id_of(place) == dataset_id), None)
+            if place is None:
+                return None
+            self._holders[dataset_id] = Dataset.open(place, base=self._base)
         return self._holders[dataset_id]
+
+    def _stated(self, dataset_id: str) -> Path:
+        """Where the manifest says that an input is."""
+        return self.path / self.manifest.locations.get(dataset_id, "")
 
     # ------------------------------------------------------------------ tables
     def has_table(self, name: str) -> bool:
@@ -191,22 +200,31 @@ class Dataset:
         Raises:
             IntegrityError: where the file is missing, damaged or not listed.
         """
-        path = self.path / _table_path(name)
+        # Not pq.read_table: it imports pyarrow.dataset, and that imports pandas where there is one, for half a second.
+        with pq.ParquetFile(self.table_file(name)) as file:
+            schema = file.schema_arrow
+            known = TABLES.get(name, schema)
+            wanted = list(known.names if columns is None else columns)
+            absent = set() if as_stored else set(wanted) - set(schema.names)
+            table = file.read(columns=None if columns is None else [c for c in wanted if c not in absent])
+        for column in sorted(absent):
+            field = known.field(column)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+        return table.select(wanted) if absent else table
+
+    def table_file(self, name: str) -> Path:
+        """The file of a table, compared with the manifest.
+
+        Raises:
+            IntegrityError: where it is missing, damaged or not listed.
+        """
         if not self.has_table(name):
             raise IntegrityError(
                 f"the dataset has no table {name!r}", where=str(self.path), hint="build it again with this version"
             )
         stated = self.manifest.produced_by["table_files"][_table_path(name)]
-        check_file(path, size=stated["size"], digest=stated["xxh3"])
-        schema = pq.read_schema(path)
-        known = TABLES.get(name, schema)
-        wanted = list(known.names if columns is None else columns)
-        absent = set() if as_stored else set(wanted) - set(schema.names)
-        table = pq.read_table(path, columns=None if columns is None else [c for c in wanted if c not in absent])
-        for column in sorted(absent):
-            field = known.field(column)
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-        return table.select(wanted) if absent else table
+        check_file(self.path / _table_path(name), size=stated["size"], digest=stated["xxh3"])
+        return self.path / _table_path(name)
 
     def exclusions(self) -> Iterator[bytes]:
         """Yield a line of JSON for each excluded row."""

@@ -21,7 +21,8 @@ from shardkit.store.files import DurableFile, make_folder, output_errors, publis
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.units import Receipt
 
-_ROW_GROUP = 65_536
+_ROW_GROUP = 16_384
+"""Rows of a table that are read together: a look-up of one row reads as many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

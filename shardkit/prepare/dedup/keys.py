@@ -29,8 +29,20 @@ def asset_keys(table: pa.Table) -> Keys:
 
 def leading(column: pa.ChunkedArray) -> Keys:
     """The first 64 bits of each hex id; 0 for null."""
-    digits = pc.utf8_slice_codeunits(pc.fill_null(column, "0" * 16), 0, 16)
-    return words(digits.to_pylist(), 1)[:, 0]
+    keys = [_leading(chunk) for chunk in column.chunks]
+    return np.concatenate(keys) if keys else np.empty(0, np.uint64)
+
+
+def _leading(ids: pa.Array) -> Keys:
+    """Two signs make a byte, eight bytes a number, for all rows at once: there are millions of them."""
+    digits = pc.utf8_slice_codeunits(pc.fill_null(ids, "0" * 16), 0, 16)
+    data = digits.buffers()[2]
+    signs = np.frombuffer(b"" if data is None else data, np.uint8)[16 * digits.offset :][: 16 * len(digits)]
+    halves = (signs & 0x0F) + (signs >> 6) * np.uint8(9)  # "0" is 0x30, "a" is 0x61
+    if len(signs) != 16 * len(digits) or (halves > 15).any():
+        raise ValueError("an id has not 16 hex digits")
+    keys: Keys = (halves[0::2] << 4 | halves[1::2]).view(">u8").astype(np.uint64)
+    return keys
 
 
 def words(ids: Sequence[str], width: int) -> Keys:
