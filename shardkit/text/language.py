@@ -67,6 +67,15 @@ def identify(texts: Iterable[str]) -> list[tuple[str, float]]:
     return [_identify(text) for text in texts]
 
 
+def declared(metadata: Mapping[str, Any]) -> str | None:
+    """What a row's metadata says as `language` or `lang`, in small letters and without a region."""
+    for name in ("language", "lang"):
+        value = metadata.get(name)
+        if isinstance(value, str) and value.strip():
+            return value.strip().lower().replace("_", "-").split("-")[0]
+    return None
+
+
 def _identify(text: str) -> tuple[str, float]:
     beginning = text.lstrip()[:LOOKED_AT]
     if not any(map(str.isalpha, beginning)):

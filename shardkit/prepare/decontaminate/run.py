@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
+from shardkit.prepare.carried import carried
 from shardkit.prepare.decontaminate import bench, find, images, index, plants, view
 from shardkit.prepare.decontaminate.common import Frequencies
 from shardkit.prepare.decontaminate.config import DecontaminateConfig, DecontaminateResult, SelfTest
@@ -92,7 +93,7 @@ def run(config: DecontaminateConfig, on_progress: Progress = silent) -> Decontam
                 "examples": selection.examples(),
                 "assets": selection.assets(),
                 "evidence": view.evidence(inputs, made, benches),
-                **view.carried(selection),
+                **carried(selection),
             },
             provenance=selection.provenance(),
             exclusions=view.exclusions(selection, made, benches),
