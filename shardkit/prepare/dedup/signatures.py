@@ -19,7 +19,7 @@ from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, asset_key
 from shardkit.prepare.dedup.names import Codes, Names, coded
-from shardkit.text.language import LOOKED_AT, identify
+from shardkit.text.language import LOOKED_AT, declared, identify
 
 NAMED = np.uint64(2**64 - 1)
 DOCUMENT_KINDS = frozenset({"interleaved"})
@@ -135,15 +135,7 @@ def languages_of(spoken: Sequence[tuple[str | None, str]]) -> list[str]:
 
 
 def _declared_language(facts: Facts) -> str | None:
-    """What the metadata says, in small letters and without a region."""
-    if "lang" not in facts.metadata:
-        return None
-    metadata = orjson.loads(facts.metadata)
-    for name in ("language", "lang"):
-        value = metadata.get(name)
-        if isinstance(value, str) and value.strip():
-            return value.strip().lower().replace("_", "-").split("-")[0]
-    return None
+    return declared(orjson.loads(facts.metadata)) if "lang" in facts.metadata else None
 
 
 def _picture(facts: Facts) -> int:
