@@ -44,7 +44,7 @@ def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path
     lists = find_lists(inputs, signed, transforms=frozenset(config.transforms), near="perceptual" in levels)
     texts, text_of = NearEdges.none(), np.full(inputs.num_rows, -1)
     if "text" in levels:
-        positions, text_of = _distinct_texts(signed)
+        positions, text_of = distinct_texts(signed)
         preset = config.preset_of_text
         texts = near_text.find(
             inputs, positions, preset=preset, workers=config.workers, scratch=scratch, on_progress=on_progress
@@ -69,7 +69,7 @@ def with_keepers(  # noqa: PLR0917 - what find_near is told, and what it found
     """Compare texts of large buckets also with those that will be kept, now that the better row is known."""
     if not len(near.texts):
         return near
-    positions, _ = _distinct_texts(signed)
+    positions, _ = distinct_texts(signed)
     rank = np.arange(len(positions)) + len(alive.rows)
     there = np.flatnonzero(alive.texts >= 0)
     # Rows that never go are asked first: those with images.
@@ -87,7 +87,7 @@ def with_keepers(  # noqa: PLR0917 - what find_near is told, and what it found
     return replace(near, texts=complete(near.texts, rank, threshold=config.threshold("text"), verify=verify))
 
 
-def _distinct_texts(signed: Signed) -> tuple[Indices, Indices]:
+def distinct_texts(signed: Signed) -> tuple[Indices, Indices]:
     """A row of each distinct text, ascending; and [N] which of them each row has, -1 for none."""
     keys, first, of_row = np.unique(signed.texts, return_index=True, return_inverse=True)
     known = keys != 0

@@ -53,7 +53,7 @@ def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], ne
         IntegrityError: where tables/assets lacks an image that a row has.
     """
     num_rows = inputs.num_rows
-    units = _units(inputs, signed, near=near)
+    units = units_of(inputs, signed, near=near)
     lengths = signed.images.astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     # Images of a row stand together; slices of workers come in any order of rows.
@@ -134,7 +134,7 @@ def _weakest(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Units:
+class Units:
     of_image: Indices
     """[M] the unit of each image."""
     page: npt.NDArray[np.bool_]
@@ -143,7 +143,12 @@ class _Units:
     """[U]; None where nothing is looked for that looks alike."""
 
 
-def _units(inputs: Inputs, signed: Signed, *, near: bool) -> _Units:
+def units_of(inputs: Inputs, signed: Signed, *, near: bool) -> Units:
+    """The distinct images of all rows.
+
+    Raises:
+        IntegrityError: where tables/assets lacks an image that a row has.
+    """
     columns = None if near else ("asset_id", "frame", "class")
     tables = [dataset.table("assets", columns) for dataset in inputs.datasets]
     keys = np.concatenate([asset_keys(table) for table in tables] or [np.empty(0, np.uint64)])
@@ -164,7 +169,7 @@ def _units(inputs: Inputs, signed: Signed, *, near: bool) -> _Units:
     if near:
         hashes = perceptual.joined([perceptual.read_hashes(table) for table in tables])
         hashes = hashes.take(asset[first], salt=salt[first])
-    return _Units(of_image=of_image, page=page[first], hashes=hashes)
+    return Units(of_image=of_image, page=page[first], hashes=hashes)
 
 
 def _chained(values: Keys, begin: Indices, length: Indices) -> Keys:
