@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import orjson
 
 from shardkit.cli.common import (
     dry_run_option,
@@ -177,12 +178,25 @@ def _accounts(dataset: Path) -> Iterator[str]:
         yield f"  the accounts of all {table.num_rows} inputs are in tables/inputs.parquet"
 
 
+def _why_nothing(result: IngestResult) -> str:
+    """What people want to hear who look at an empty dataset; said with --quiet as well."""
+    if not result.tally.read:
+        return "for the input holds no records"
+    first = None if result.path is None else next(iter(Dataset.open(result.path).exclusions()), None)
+    if first is None:
+        return "every record is excluded; --on-error fail names the first one"
+    row = orjson.loads(first)
+    return f"every record is excluded; the first: {row['input']}:{row['position']}: {row['detail']} ({row['reason']})"
+
+
 def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
     counts = result.tally.to_json()
     note = "unchanged" if result.unchanged else f"{result.num_images} images, {result.num_bytes} bytes"
     say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)
     for reason, count in result.tally.excluded.most_common():
         say(f"  excluded {count}: {reason}", quiet=quiet)
+    if not counts["kept"]:
+        say(f"Warning: nothing was kept, {_why_nothing(result)}")
     if not quiet and result.path is not None:
         for line in _accounts(result.path):
             say(line, quiet=quiet)

@@ -27,6 +27,11 @@ _HEADS = 20
 """Files of one suffix whose beginnings are looked at."""
 _HEAD = 1 << 16
 _MEMBERS = 200
+_WIDE = (
+    (b"\xff\xfe\0\0", "utf-32-le"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)  # fmt: skip
+"""How files in wide characters begin: with their mark, or an XML file without one."""
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _TABLES = {
     "csv": tables, "tsv": tables, "parquet": parquet, "jsonl": lines, "ndjson": lines,
@@ -42,6 +47,8 @@ class Sample:
     """Of the files, relative to the input root; at most 20,000."""
     rows: tuple[dict[str, Any], ...] = ()
     """The first rows of tables and JSON lines, where there are such."""
+    row_files: tuple[tuple[str, int], ...] = ()
+    """(name, number of rows) of the files that `rows` came from, in order."""
     tables: frozenset[str] = frozenset()
     """Suffixes of what `rows` came from."""
     members: tuple[str, ...] = ()
@@ -69,6 +76,24 @@ class Sample:
                 found.append((images[known[0]], head))
         return found
 
+    def of_file(self, name: str) -> Sample:
+        """What one file shows, with all pictures around it."""
+        first = 0
+        rows: tuple[dict[str, Any], ...] = ()
+        for other, count in self.row_files:
+            if other == name:
+                rows = self.rows[first : first + count]
+            first += count
+        return replace(
+            self,
+            names=tuple(one for one in self.names if one == name or suffix(one) in IMAGE_SUFFIXES),
+            rows=rows,
+            row_files=((name, len(rows)),) if rows else (),
+            tables=frozenset([_kind(name)]) if rows else frozenset(),
+            members=self.members if _kind(name) in ("tar", "tgz") else (),
+            heads=tuple(entry for entry in self.heads if entry[0] == name),
+        )
+
     @property
     def images(self) -> list[str]:
         """Names of pictures."""
@@ -85,14 +110,13 @@ def take(config: IngestConfig) -> Sample:
     tars = [file for file in files if _kind(file.name) in ("tar", "tgz")]
     rows: list[dict[str, Any]] = []
     errors: list[SourceError] = []
-    kinds = set()
+    row_files: list[tuple[str, int]] = []
     for file in files:
-        kind = _kind(file.name)
-        module = _TABLES.get(kind)
+        module = _TABLES.get(_kind(file.name))
         if module is not None and len(rows) < ROWS and not tars:
             new = list(islice(_rows(file, module, config, errors), ROWS - len(rows)))
             rows += new
-            kinds.update([kind] if new else [])
+            row_files += [(file.name, len(new))] if new else []
     counts: dict[str, int] = {}
     heads = []
     for file in files:
@@ -104,7 +128,8 @@ def take(config: IngestConfig) -> Sample:
     return Sample(
         names=tuple(file.name for file in files),
         rows=tuple(rows),
-        tables=frozenset(kinds),
+        row_files=tuple(row_files),
+        tables=frozenset(_kind(name) for name, _ in row_files),
         members=tuple(_members(tars[0], errors)) if tars else (),
         errors=tuple(errors),
         heads=tuple(heads),
@@ -137,10 +162,13 @@ def _rows(file: InputFile, module: Any, config: IngestConfig, errors: list[Sourc
 
 
 def _head(file: InputFile) -> bytes:
+    """The first bytes of a file, as UTF-8 where they say that they are UTF-16."""
     stream = None
     try:
         stream = Stream(file)
-        return stream.read(_HEAD)
+        head = stream.read(_HEAD)
+        wide = next((name for start, name in _WIDE if head.startswith(start)), None)
+        return head if wide is None else head.decode(wide, "replace").lstrip("\ufeff").encode()
     except (Damaged, SourceError):
         return b""
     finally:

@@ -103,3 +103,15 @@ def test_errors(capsys, rows, words, code, says):
     assert (got, out) == (code, "")
     assert says in err
     assert "Traceback" not in err
+
+
+def test_a_dataset_of_nothing_commits_and_says_so_even_when_asked_to_be_quiet(capsys, tmp_path, rows):
+    rows.write_bytes(jsonl([{"text": 1}, {"text": None}]))
+    code, _, err = call(capsys, "ingest", "rows", rows, "-o", tmp_path / "out", "--workers", 1, "--quiet")
+    told = "Warning: nothing was kept, every record is excluded; the first: rows.jsonl:1: "
+    assert (code, err) == (0, told + "field text is of type int, not a text (wrong_type)\n")
+    _, _, err = call(capsys, "ingest", "rows", rows, "--dry-run", "--workers", 1, "--quiet")
+    assert err == "Warning: nothing was kept, every record is excluded; --on-error fail names the first one\n"
+    rows.write_bytes(b"\n")
+    code, _, err = call(capsys, "ingest", "rows", rows, "-o", tmp_path / "none", "--workers", 1, "--quiet")
+    assert (code, err) == (0, "Warning: nothing was kept, for the input holds no records\n")

@@ -19,6 +19,7 @@ from shardkit.prepare.ingest.containers.tars import suffix
 from shardkit.prepare.ingest.formats import caption_json, docbank, html, json_rows, markdown, mmocr, paddleocr, quads
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
 from shardkit.prepare.ingest.formats.paddleocr import names_image
+from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.sample import ROWS, Sample, take
 
 AUTO = "auto"
@@ -68,11 +69,7 @@ def detected(sample: Sample, config: IngestConfig) -> str:
             continue
         families = {FAMILIES.get(name, name) for name in found}
         if len(families) > 1:
-            raise SourceError(
-                f"the input may be of the formats {' and '.join(_leading(found))}",
-                where=where,
-                hint=f"name the one that is meant: shardkit ingest {_leading(found)[0]} ...",
-            )
+            raise _ambiguous(_leading(found), sample, where)
         family = families.pop()
         special = [name for name in found if name != family]
         return special[0] if len(special) == 1 else family
@@ -91,6 +88,21 @@ def _leading(found: Iterable[str]) -> list[str]:
     for name in found:
         names.setdefault(FAMILIES.get(name, name), name)
     return list(names.values())
+
+
+def _ambiguous(found: list[str], sample: Sample, where: str) -> SourceError:
+    """The error that names the formats, and for each a file that shows it where they show in different ones."""
+    # All names may be those of pictures and labels: a few hundred say enough, and tables are among them.
+    told = [name for name, _ in (*sample.row_files, *sample.heads)]
+    shown = [next((n for n in told if RULES[kind](sample.of_file(n))), "") for kind in found]
+    parted = len(set(shown)) == len(shown)
+    names = [f"{kind} ({plain(name)})" if parted and name else kind for kind, name in zip(found, shown, strict=True)]
+    return SourceError(
+        f"the input may be of the formats {' and '.join(names)}",
+        where=where,
+        hint=f"name the one that is meant: shardkit ingest {found[0]} ..."
+        + (", or give the files that are meant alone" if parted else ""),
+    )
 
 
 # --------------------------------------------------------------------------- rows

@@ -1,12 +1,16 @@
-"""What may stand in an images field: a path, an address, a data: URI, bytes, or an object of path and bytes."""
+"""What may stand in an images field: a path, an address, a data: URI, base64, bytes, or an object of path and bytes."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from shardkit.prepare.ingest.draft import ImageRef, base_name
 from shardkit.prepare.ingest.reader import data_uri, from_base64
 from shardkit.prepare.ingest.reasons import Bad, plain
+
+_BASE64 = re.compile(r"(?:/9j/|iVBORw0KGgo|R0lGOD[dl]|UklGR|SUkq|TU0AKg|Qk[0-3])[A-Za-z0-9+/\r\n]{56,}={0,2}\s*\Z")
+"""JPEG, PNG, GIF, RIFF (WebP), TIFF of both byte orders and BMP as base64. No path of this length is without a dot."""
 
 
 def image_ref(value: Any) -> ImageRef:
@@ -34,6 +38,8 @@ def image_ref(value: Any) -> ImageRef:
 def _from_text(text: str) -> ImageRef:
     if text.startswith("data:"):
         return ImageRef(data=data_uri(text))
+    if _BASE64.match(text) is not None:
+        return ImageRef(data=from_base64("".join(text.split()), text))
     return ImageRef(path=text, name=base_name(text), origin=text if "://" in text else None)
 
 

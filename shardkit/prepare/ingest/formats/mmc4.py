@@ -4,8 +4,10 @@
      "matched_text_index": 1, "matched_sim": 0.32}, ...], "similarity_matrix": [[...], ...]}
 
 Each picture stands before the sentence that it was matched with; its similarity is the confidence of a relation between the
-two. A sentence is a segment; every one but the first begins with the space that parts it from the one before. Pictures lie
-where --url-map has their address, or under their name or address digest below --images.
+two. One without a match stands before the sentence that its row of the matrix, which counts pictures by sentences, likes
+best; without such a row it has no place and is dropped, counted. A sentence is a segment; every one but the first begins
+with the space that parts it from the one before. Pictures lie where --url-map has their address, or under their name or
+address digest below --images.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
         raise Bad("not_an_object", f"the document is a JSON {type(row).__name__}, not an object")
     names = {name: config.fields.get(name, name) for name in FIELDS}
     texts = _texts(row, names["text_list"])
-    pictures = _pictures(row.get(names["image_info"]), len(texts))
+    changes = Counter(record.changes)
+    pictures = _pictures(row.get(names["image_info"]))
+    changes["image_slots"] += len(pictures)
+    pictures = _placed(pictures, row.get("similarity_matrix"), len(texts), config, changes)
     segments: list[Segment] = []
     relations: list[Relation] = []
     for place, text in enumerate(texts):
@@ -56,8 +61,6 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
             for k in here
         ]
         segments.append(Segment(kind="text", text=f" {text}" if place else text))
-    changes = Counter(record.changes)
-    changes["image_slots"] += len(pictures)
     url = row.get(names["url"])
     yield Draft(
         input=record.input,
@@ -91,16 +94,57 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str]:
     return value
 
 
-def _pictures(value: Any, num_texts: int) -> list[Mapping[str, Any]]:
+def _pictures(value: Any) -> list[Mapping[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         raise Bad("wrong_type", "field image_info is no list of objects")
-    for place, picture in enumerate(value):
-        index = picture.get("matched_text_index")
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < num_texts:
-            raise Bad("slot_value", f"image {place} is matched with sentence {index}, there are {num_texts}")
     return value
+
+
+def _placed(
+    pictures: list[Mapping[str, Any]], matrix: Any, num_texts: int, config: IngestConfig, changes: Counter[str]
+) -> list[Mapping[str, Any]]:
+    """The pictures with their sentences, in order; those that have none are dropped, unless the policy keeps documents whole.
+
+    MMC4 gives no two pictures of a document the same sentence while there are free ones, so a picture that was left out
+    of the matching takes the free sentence most like it.
+
+    Raises:
+        Bad: where a match is no sentence, or a picture without a place costs its document.
+    """
+    taken = {picture.get("matched_text_index") for picture in pictures}
+    placed: list[Mapping[str, Any]] = []
+    for number, picture in enumerate(pictures):
+        index = picture.get("matched_text_index")
+        if index is None:
+            likeness = _likeness(matrix, number, len(pictures), num_texts)
+            if likeness is None:
+                if config.on_missing_image not in (None, "drop-image"):
+                    raise Bad("slot_value", f"image {number} is matched with no sentence")
+                changes["image_dropped"] += 1
+                changes["image_dropped:no_place"] += 1
+                continue
+            free = [k for k in range(num_texts) if k not in taken] or range(num_texts)
+            best = max(free, key=likeness.__getitem__)
+            taken.add(best)
+            changes["image_placed_by_similarity"] += 1
+            placed.append({**picture, "matched_text_index": best, "matched_sim": likeness[best]})
+            continue
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < num_texts:
+            raise Bad("slot_value", f"image {number} is matched with sentence {index}, there are {num_texts}")
+        placed.append(picture)
+    return placed
+
+
+def _likeness(matrix: Any, number: int, num_pictures: int, num_texts: int) -> list[float] | None:
+    """The similarity of a picture to each sentence; None where the matrix is not of the document's shape."""
+    if not isinstance(matrix, list) or len(matrix) != num_pictures:
+        return None
+    row = matrix[number]
+    if not isinstance(row, list) or len(row) != num_texts or not all(map(_is_number, row)):
+        return None
+    return [float(value) for value in row]
 
 
 def _image(picture: Mapping[str, Any], folder: str, reader: Reader) -> ImageRef:
@@ -113,5 +157,8 @@ def _image(picture: Mapping[str, Any], folder: str, reader: Reader) -> ImageRef:
 
 def _similarity(picture: Mapping[str, Any]) -> float | None:
     value = picture.get("matched_sim")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number and value is not None else None
+    return float(value) if value is not None and _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

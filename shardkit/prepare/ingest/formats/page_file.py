@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections import Counter
 from typing import Any
@@ -28,7 +27,7 @@ _CHARSETS = {
 
 
 def page_text(data: bytes, changes: Counter[str]) -> str:
-    """The text of an HTML file: UTF-8, else the encoding that it declares; counted in `changes`.
+    """The text of an HTML file: UTF-8, the encoding of its byte order mark, or the one that it declares; counted in `changes`.
 
     Raises:
         Bad: where it is neither, or has a document type with an internal subset.
@@ -40,8 +39,6 @@ def page_text(data: bytes, changes: Counter[str]) -> str:
 
 
 def _decoded(data: bytes, changes: Counter[str]) -> str:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise Bad("invalid_utf8", "the page is UTF-16, not UTF-8; convert it with iconv")
     try:
         return decoded(data, changes)
     except Bad:

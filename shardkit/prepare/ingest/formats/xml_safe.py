@@ -12,16 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from shardkit.prepare.ingest.formats.text_file import MARKS
 from shardkit.prepare.ingest.reasons import Bad, plain
 
 MAX_DEPTH = 100
 MAX_ELEMENTS = 500_000
 """A dense page with a box a glyph has some 50,000; one file of a whole book of words some 300,000."""
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
-)  # fmt: skip
 _DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
 _DECLARED_HTML = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]{1,40})", re.IGNORECASE)
 _ENCODINGS = re.compile(
@@ -82,7 +79,7 @@ def decoded_xml(data: bytes, *, is_html: bool = False) -> str:
         Bad: where the encoding is not known, or the bytes are not of it.
     """
     name = "utf-8"
-    mark = next((entry for entry in _MARKS if data.startswith(entry[0])), None)
+    mark = next((entry for entry in MARKS if data.startswith(entry[0])), None)
     if mark is not None:
         data, name = data[len(mark[0]) :], mark[1]
     elif data[:2] in (b"<\0", b"\0<"):

@@ -95,7 +95,7 @@ def test_files_by_what_lies_beside_them(tmp_path, files, name):
     ("files", "names"),
     [
         ({"a_png": b"", "a_txt": b"a cat"}, "ocr and caption"),
-        ({"a_md": b"x", "b_html": b"<p>x"}, "markdown and html"),
+        ({"a_md": b"x", "b_html": b"<p>x"}, r"markdown \(a.md\) and html \(b.html\)"),
         ({"a_jsonl": jsonl([{"messages": TURNS}, {"images": [], "texts": []}])}, "obelics and chat"),
     ],
 )
@@ -104,6 +104,23 @@ def test_what_may_be_two_things_is_refused_and_both_are_named(tmp_path, files, n
     with pytest.raises(SourceError, match=names) as error:
         found(folder(tmp_path, **made))
     assert names.split()[0] in error.value.hint
+
+
+def test_files_that_show_different_formats_are_named(tmp_path):
+    files = {
+        "train_txt": b"a.png\thello\n",
+        "lines_jsonl": jsonl([{"image": "a.png", "text": "hello"}]),
+        "a_png": picture(),
+    }
+    with pytest.raises(SourceError) as error:
+        found(folder(tmp_path, **files))
+    assert "formats paddleocr (train.txt) and caption (lines.jsonl)" in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_files_in_wide_characters_are_looked_into(tmp_path, encoding):
+    page = "<PcGts><Page imageFilename='a.png' imageWidth='12' imageHeight='8'/></PcGts>".encode(encoding)
+    assert found(folder(tmp_path, a_xml=page, a_png=picture())) == "page"
 
 
 def test_several_dialects_in_one_folder_are_read_by_the_format_that_reads_all(tmp_path):

@@ -45,7 +45,6 @@ def info(**fields):
         ({"text_list": ["a"], "image_info": ["x"]}, "wrong_type"),
         (info(matched_text_index=1), "slot_value"),
         (info(matched_text_index=-1), "slot_value"),
-        (info(matched_text_index=None), "slot_value"),
         (info(matched_text_index=True), "slot_value"),
         (info(raw_url=""), "image_value"),
     ],
@@ -93,3 +92,38 @@ def test_the_published_example(shared, tmp_path):
     assert "at the same time. Press the master" in example.text
     assert example.group == "http://www.hfitinfo.com/hofi-48.html"
     assert len(json.loads(example.metadata)["image_info"]) == 2
+
+
+def unmatched(count: int, matrix: object, *indices: int | None) -> dict[str, object]:
+    """A document of `count` sentences with a picture for each index."""
+    pictures = [
+        {"raw_url": f"u{k}", "matched_sim": 0.9, **({} if index is None else {"matched_text_index": index})}
+        for k, index in enumerate(indices)
+    ]
+    return {"text_list": ["a", "b", "c"][:count], "image_info": pictures, "similarity_matrix": matrix}
+
+
+def shown(got) -> list[object]:
+    return [s.image if s.kind == "image" else s.text for s in got.segments]
+
+
+def test_a_picture_without_a_match_goes_to_the_free_sentence_most_like_it(tmp_path):
+    got = draft(unmatched(3, [[0.1, 0.7, 0.2], [0.3, 0.8, 0.5]], 1, None), tmp_path)
+    assert shown(got) == ["a", 0, " b", 1, " c"]
+    assert [r.confidence for r in got.relations] == [None, 0.9, 0.5]
+    assert got.changes["image_placed_by_similarity"] == 1
+    crowded = draft(unmatched(1, [[0.4], [0.3]], 0, None), tmp_path)
+    assert shown(crowded) == [0, 1, "a"]
+
+
+@pytest.mark.parametrize(
+    "matrix", [None, [], [[0.1, 0.2]], [[0.1], [0.2]], [[0.1, 0.2], [0.1, "x"]], [[1, 2], [1, True]]]
+)
+def test_a_picture_without_a_match_and_likeness_is_dropped_and_its_document_kept(tmp_path, matrix):
+    row = unmatched(2, matrix, 1, None)
+    got = draft(row, tmp_path)
+    assert shown(got) == ["a", 0, " b"]
+    assert (got.changes["image_slots"], got.changes["image_dropped:no_place"]) == (2, 1)
+    with pytest.raises(Bad) as bad:
+        draft(row, tmp_path, on_missing_image="drop-document")
+    assert bad.value.reason == "slot_value"

@@ -94,7 +94,8 @@ def test_a_declared_encoding_is_taken_and_an_unknown_one_is_not():
     assert page_text(text.encode("gbk"), changes) == text
     assert changes == {"charset:gbk": 1}
     assert page_text(text.encode(), changes) == text, "UTF-8 that declares another encoding is UTF-8"
-    for data in (b"<meta charset=x-own>\xff", b"\xff<meta charset=utf-8>", "<p>a".encode("utf-16"), b"\xb5\xff\xff" + b"<meta charset=euc-jp>"):  # fmt: skip
+    assert page_text(text.encode("utf-16"), changes) == text
+    for data in (b"<meta charset=x-own>\xff", b"\xff<meta charset=utf-8>", "<p>a".encode("utf-16")[2:] + b"\xff", b"\xb5\xff\xff" + b"<meta charset=euc-jp>"):  # fmt: skip
         with pytest.raises(Bad) as bad:
             page_text(data, changes)
         assert bad.value.reason == "invalid_utf8"

@@ -54,13 +54,30 @@ def test_one_image_by_path(tmp_path, value):
         {"bytes": PNG, "path": "/home/me/x.png"},
         {"bytes": base64.b64encode(PNG).decode()},
         "data:image/png;base64," + base64.b64encode(PNG).decode(),
+        base64.b64encode(PNG).decode(),
+        base64.encodebytes(PNG).decode(),
     ],
-    ids=["bytes", "object", "base64 object", "data"],
+    ids=["bytes", "object", "base64 object", "data", "base64", "base64 in lines"],
 )
 def test_one_image_by_bytes(tmp_path, value):
     (image,) = draft({"text": "<image>", "images": [value]}, tmp_path).images
     assert image.data == PNG
     assert image.name in (None, "x.png")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF"])
+def test_base64_without_an_address_before_it_is_known_by_its_first_bytes(tmp_path, kind):
+    data = picture(kind=kind)
+    (image,) = draft({"text": "<image>", "images": base64.b64encode(data).decode()}, tmp_path).images
+    assert (image.data, image.path) == (data, "")
+
+
+@pytest.mark.parametrize(
+    "path", ["/9j/" + "a" * 20, "/9j/" + "a" * 80 + ".jpg", "iVBORw0KGgo/" + "folder/" * 9 + "1.png"]
+)
+def test_a_path_that_begins_like_base64_stays_a_path(tmp_path, path):
+    (image,) = draft({"text": "<image>", "images": path}, tmp_path).images
+    assert (image.data, image.path) == (None, path)
 
 
 @pytest.mark.parametrize(
