@@ -151,20 +151,25 @@ def _without_text(alive: Alive, edges: RowEdges) -> npt.NDArray[np.bool_]:
 
 def agreeing(inputs: Inputs, edges: RowEdges) -> RowEdges:
     """The pairs whose texts differ by few characters; that they hold the same figures is known."""
-    keep = np.zeros(len(edges), np.bool_)
-    for start in range(0, len(edges), _PAIRS_AT_A_TIME):
+    return edges.take(agreement(inputs, edges.one, edges.two))
+
+
+def agreement(inputs: Inputs, one: Indices, two: Indices) -> npt.NDArray[np.bool_]:
+    """[E] whether the texts of two rows differ by few characters."""
+    keep = np.zeros(len(one), np.bool_)
+    for start in range(0, len(one), _PAIRS_AT_A_TIME):
         part = slice(start, start + _PAIRS_AT_A_TIME)
-        rows = np.unique(np.concatenate([edges.one[part], edges.two[part]]))
+        rows = np.unique(np.concatenate([one[part], two[part]]))
         texts = {
             position: facts.text
             for piece in inputs.slices(rows)
             for position, facts in zip(piece.positions.tolist(), facts_of(piece), strict=True)
         }
         keep[part] = [
-            agrees(texts[one], texts[two])
-            for one, two in zip(edges.one[part].tolist(), edges.two[part].tolist(), strict=True)
+            agrees(texts[first], texts[second])
+            for first, second in zip(one[part].tolist(), two[part].tolist(), strict=True)
         ]
-    return edges.take(keep)
+    return keep
 
 
 def agrees(one: str, two: str) -> bool:
