@@ -175,7 +175,7 @@ class Dataset:
             places = [self._stated(dataset_id)]
             for base in self._base:
                 places += [base, *sorted(child for child in base.iterdir() if child.is_dir())] if base.is_dir() else []
-            place = next((place for place in places if place != self.path and _id_of(place) == dataset_id), None)
+            place = next((place for place in places if place != self.path and id_of(place) == dataset_id), None)
             if place is None:
                 return None
             self._holders[dataset_id] = Dataset.open(place, base=self._base)
@@ -335,7 +335,7 @@ def _table_path(name: str) -> str:
     return "provenance/provenance.parquet" if name == "provenance" else f"tables/{name}.parquet"
 
 
-def _id_of(place: Path) -> str | None:
+def id_of(place: Path) -> str | None:
     """The dataset id that a folder's manifest states; None where there is no readable one."""
     try:
         stated = orjson.loads((place / MANIFEST).read_bytes()).get("dataset_id")

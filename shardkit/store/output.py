@@ -26,7 +26,7 @@ from shardkit import __version__
 from shardkit.digest import canonical_json
 from shardkit.errors import OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry
-from shardkit.store.dataset import MANIFEST, Dataset
+from shardkit.store.dataset import MANIFEST, Dataset, id_of
 from shardkit.store.files import (
     exchange,
     make_folder,
@@ -85,8 +85,9 @@ class Output:
         self._target = self.path
         self._locks = Locks()
         self._started = time.monotonic()
-        for place in protected:
-            self._keep_apart(Path(place).resolve())
+        self._protected = tuple(map(Path, protected))
+        for place in self._protected:
+            keep_apart(self.path, place)
 
     # ------------------------------------------------------------------ opening
     def __enter__(self) -> Output:
@@ -112,16 +113,6 @@ class Output:
             with contextlib.suppress(OSError):  # a folder that was there with something in it stays
                 (self._target / LOCK).unlink()
                 self._target.rmdir()
-
-    def _keep_apart(self, place: Path) -> None:
-        here = self.path.resolve()
-        inside = place.is_dir() and here.is_relative_to(place)
-        if here == place or inside or place.is_relative_to(here):
-            raise OutputError(
-                f"the output and the input {place} lie in each other",
-                where=str(self.path),
-                hint="choose another place with -o",
-            )
 
     def _open(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -307,7 +298,7 @@ class Output:
 
         locations = {
             dataset_id: Path(os.path.relpath(folder.resolve(), self.path.resolve())).as_posix()
-            for dataset_id, folder in sorted((sealed.locations or {}).items())
+            for dataset_id, folder in sorted({**self._input_places(), **(sealed.locations or {})}.items())
         }
         manifest = Manifest(
             stage=self.stage,
@@ -333,6 +324,11 @@ class Output:
         )
         self._sweep(manifest)
         return self._publish(manifest)
+
+    def _input_places(self) -> dict[str, Path]:
+        """Where the input datasets lie, so that accounts and traces can go back to them."""
+        found = ((id_of(place), place) for place in self._protected)
+        return {dataset_id: place for dataset_id, place in found if dataset_id in self.inputs}
 
     def _write_file(self, name: str, data: bytes) -> FileEntry:
         final = self._target / name
@@ -366,6 +362,22 @@ class Output:
             remove_tree(self._target)
         sync_folder(self.path)
         return Dataset.open(self.path)
+
+
+def keep_apart(output: Path, place: Path) -> None:
+    """Refuse an output that is, holds or lies in something that it must not touch.
+
+    Raises:
+        OutputError: that names `place`.
+    """
+    here, there = output.resolve(), place.resolve()
+    inside = there.is_dir() and here.is_relative_to(there)
+    if here == there or inside or there.is_relative_to(here):
+        raise OutputError(
+            f"the output and the input {there} lie in each other",
+            where=str(output),
+            hint="choose another place with -o",
+        )
 
 
 def listed_files(manifest: Manifest) -> Iterator[str]:
