@@ -20,6 +20,7 @@ COMMANDS = {
     "ingest": "raw dumps to hashed shards with provenance",
     "dedup": "remove duplicates, across several datasets at once",
     "decontaminate": "leave out what benchmarks hold",
+    "select": "the examples of which a condition holds",
     "split": "train, val and test that share nothing",
     "tokenize": "examples to sequences, for one tokenizer and recipe",
     "plan": "what an epoch will be: batches, fill, shares",

@@ -9,6 +9,7 @@ from shardkit.errors import ShardkitError
 from shardkit.prepare.decontaminate import reasons as decontaminate
 from shardkit.prepare.dedup import reasons as dedup
 from shardkit.prepare.ingest import reasons as ingest
+from shardkit.prepare.select import reasons as select
 from shardkit.prepare.split import reasons as split
 from shardkit.sequence import recipes as tokenize
 from shardkit.store.schema import FORMAT_VERSIONS, TABLES
@@ -17,6 +18,7 @@ REASONS = {
     "ingest": ingest.REASONS,
     "dedup": dedup.REASONS,
     "decontaminate": decontaminate.REASONS,
+    "select": select.REASONS,
     "split": split.REASONS,
     "tokenize": tokenize.REASONS,
 }

@@ -1,0 +1,1 @@
+"""select: a view of the examples of which a condition holds."""
