@@ -16,7 +16,7 @@ from typing import Any
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.containers.json_parts import Items, parse_parts
+from shardkit.prepare.ingest.containers.json_parts import Items, Members, parse_parts
 from shardkit.prepare.ingest.containers.lines import check_encoding
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.strict_json import parse
@@ -28,7 +28,7 @@ from shardkit.records import Exclusion
 MAX_DOCUMENT = 2 << 30
 """Bytes; the whole document is held while its entries are handed out."""
 PARTED = 16 << 20
-"""Bytes from which on the items of a document's arrays are parsed one by one."""
+"""Bytes from which on the items of a document's arrays and objects are parsed one by one."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -112,9 +112,9 @@ def chunks(piece: Slice, split: Split) -> Iterator[EntryChunk]:
 
 
 def _altered(value: Any) -> Counter[str]:
-    """What was altered to keep the items of a document in parts."""
-    arrays = value.values() if isinstance(value, dict) else (value,)
-    return sum((one.changes for one in arrays if isinstance(one, Items)), Counter())
+    """What was altered to keep the parts of a document that was not parsed whole."""
+    parts = value.values() if isinstance(value, dict) else (value,)
+    return sum((one.changes for one in parts if isinstance(one, Items | Members)), Counter())
 
 
 def _read(file: InputFile) -> bytes:

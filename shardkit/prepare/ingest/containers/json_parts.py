@@ -1,8 +1,8 @@
-"""Large JSON documents, an item at a time: where the items of their arrays begin and end is found first, and an item is
-parsed when it is asked for. A document of 300 MB that is parsed whole takes six times its size.
+"""Large JSON documents, an item at a time: where the items of their arrays and the members of their objects begin and end
+is found first, and each is parsed when it is asked for. A document of 300 MB that is parsed whole takes six times its size.
 
-Only the array that a document is, and arrays that an object at its top holds, are left in items. What does not look like
-JSON here is parsed whole, so that the strict reader says what is wrong with it.
+Only the array that a document is, and arrays and large objects that an object at its top holds, are left in parts. What does
+not look like JSON here is parsed whole, so that the strict reader says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shardkit.prepare.ingest.containers.strict_json import Parsed, parse
+
+LARGE = 1 << 20
+"""Bytes from which on an object at the top is left in parts; a smaller one is a value like any other."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -58,12 +61,47 @@ class Items(Sequence[Any]):
         return parsed.value
 
 
+class Members(Mapping[str, Any]):
+    """The members of an object, each parsed when it is asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self._values = Items(data)
+        self._places: dict[str, int] = {}
+
+    @property
+    def changes(self) -> Counter[str]:
+        """What was altered to keep the members that were asked for so far."""
+        return self._values.changes
+
+    def add(self, name: str, start: int, end: int) -> None:
+        """Note that the value of the member `name` lies there."""
+        self._places[name] = len(self._values)
+        self._values.add(start, end)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a member.
+
+        Raises:
+            Bad: where it is none of strict JSON.
+        """
+        return self._values[self._places[name]]
+
+
 class _Unlike(Exception):  # noqa: N818 - a signal: the strict reader is to look at the whole
     pass
 
 
 def parse_parts(data: bytes) -> Parsed:
-    """`parse`, with arrays at the top as `Items`.
+    """`parse`, with arrays at the top as `Items` and large objects there as `Members`.
 
     Raises:
         Bad: as `parse` does; for what is wrong inside an item, when that is asked for.
@@ -89,20 +127,42 @@ def _object(data: bytes, place: int) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
     place = _past(data, place + 1)
     while not data.startswith(b"}", place):
-        name = _STRING.match(data, place)
-        colon = _past(data, name.end()) if name is not None else place
-        if name is None or not data.startswith(b":", colon):
-            raise _Unlike
-        key, place = parse(name[0]).value, _past(data, colon + 1)
+        key, place = _key(data, place)
         if key in found:
             raise _Unlike
         if data.startswith(b"[", place):
             found[key], place = _array(data, place)
+        elif data.startswith(b"{", place) and len(data) - place >= LARGE:
+            found[key], place = _members(data, place)
         else:
             end = _end(data, place)
             found[key], place = parse(data[place:end]).value, end
         place = _next(data, place, b"}")
     return found, place + 1
+
+
+def _key(data: bytes, place: int) -> tuple[str, int]:
+    """The name of the member at `place`, and where its value begins."""
+    name = _STRING.match(data, place)
+    colon = _past(data, name.end()) if name is not None else place
+    if name is None or not data.startswith(b":", colon):
+        raise _Unlike
+    return parse(name[0]).value, _past(data, colon + 1)
+
+
+def _members(data: bytes, start: int) -> tuple[Any, int]:
+    """The object at `start`, in parts where it is large, and where it ends."""
+    members = Members(data)
+    place = _past(data, start + 1)
+    while not data.startswith(b"}", place):
+        key, place = _key(data, place)
+        if key in members:
+            raise _Unlike
+        end = _end(data, place)
+        members.add(key, place, end)
+        place = _next(data, end, b"}")
+    end = place + 1
+    return (members if end - start >= LARGE else parse(data[start:end]).value), end
 
 
 def _array(data: bytes, place: int) -> tuple[Items, int]:

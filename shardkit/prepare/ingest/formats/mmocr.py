@@ -20,13 +20,13 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
-from shardkit.prepare.ingest.containers.json_parts import Items
+from shardkit.prepare.ingest.containers.json_parts import Items, Members
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.label import Label, lines_label, loose_polygon, text_of
 from shardkit.prepare.ingest.formats.label_list import draft
 from shardkit.prepare.ingest.reader import Reader
-from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import LayoutItem
 
@@ -60,14 +60,15 @@ def entries(value: Any) -> Entries:
     """
     if not is_document(value):
         raise Bad("bad_label", "the document is neither MMOCR's (data_list) nor TextOCR's (imgs, anns, imgToAnns)")
-    images = _textocr(value) if _is_textocr(value) else value["data_list"]
+    images = _TextOcr(value) if _is_textocr(value) else value["data_list"]
     # Paths first, then each entry by itself: a large document gives its entries again.
     names = [_path(image) or f"entry {k + 1}" for k, image in enumerate(images)]
     shorten = len({name.rpartition("/")[2] for name in names}) == len(names)
+    each = images.whole() if isinstance(images, _TextOcr) else images
     return Entries(
         entries=(
             Entry(position=name, value={"entry": image, "shorten": shorten})
-            for name, image in zip(names, images, strict=True)
+            for name, image in zip(names, each, strict=True)
         )
     )
 
@@ -136,28 +137,46 @@ def _size(entry: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _is_textocr(value: Mapping[str, Any]) -> bool:
-    return all(isinstance(value.get(name), dict) for name in ("imgs", "anns"))
+    return all(isinstance(value.get(name), dict | Members) for name in ("imgs", "anns"))
 
 
-def _textocr(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+class _TextOcr:
     """The pictures of a TextOCR document in the form of MMOCR's, in the order of the document."""
-    images = []
-    anns_of = value.get("imgToAnns")
-    if not isinstance(anns_of, dict):
-        anns_of = {}
-        for name, ann in value["anns"].items():
-            if isinstance(ann, dict):
-                anns_of.setdefault(str(ann.get("image_id")), []).append(name)
-    for key, image in value["imgs"].items():
-        if not isinstance(image, dict):
-            raise Bad("bad_label", f"imgs has an entry {key} that is no object")
-        names = anns_of.get(key) or []
-        anns = [value["anns"].get(str(name)) for name in names] if isinstance(names, list) else [None]
-        entry = {key: inner for key, inner in image.items() if key not in ("id", *_INSTANCES)}
-        # An entry that is no list of objects is excluded where it is read, and harms no neighbour.
-        entry["instances"] = [_instance(ann) if isinstance(ann, dict) else ann for ann in anns]
-        images.append({**entry, "document_id": key})
-    return images
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self._images: Mapping[str, Any] = value["imgs"]
+        self._anns: Mapping[str, Any] = value["anns"]
+        listed = value.get("imgToAnns")
+        self._names: Mapping[str, Any] = listed if isinstance(listed, dict | Members) else _by_image(self._anns)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The pictures without what is written on them.
+
+        Raises:
+            Bad: where one is no object.
+        """
+        for key, image in self._images.items():
+            if not isinstance(image, dict):
+                raise Bad("bad_label", f"imgs has an entry {plain(key)} that is no object")
+            yield {name: inner for name, inner in image.items() if name not in ("id", *_INSTANCES)}
+
+    def whole(self) -> Iterator[dict[str, Any]]:
+        """The pictures with what is written on them."""
+        for key, entry in zip(self._images, self, strict=True):
+            names = self._names.get(key) or []
+            anns = [self._anns.get(str(name)) for name in names] if isinstance(names, list) else [None]
+            # An entry that is no list of objects is excluded where it is read, and harms no neighbour.
+            entry["instances"] = [_instance(ann) if isinstance(ann, dict) else ann for ann in anns]
+            yield {**entry, "document_id": key}
+
+
+def _by_image(anns: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Picture -> names of its annotations, by what they say themselves."""
+    names: dict[str, list[str]] = {}
+    for name, ann in anns.items():
+        if isinstance(ann, dict):
+            names.setdefault(str(ann.get("image_id")), []).append(name)
+    return names
 
 
 def _instance(ann: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from shardkit.prepare.ingest.containers import documents
-from shardkit.prepare.ingest.containers.json_parts import Items, parse_parts
+from shardkit.prepare.ingest.containers import documents, json_parts
+from shardkit.prepare.ingest.containers.json_parts import Items, Members, parse_parts
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.reasons import Bad
@@ -22,7 +22,7 @@ def whole(value: object) -> object:
     """The value with its items."""
     if isinstance(value, Items):
         return list(value)
-    return {key: whole(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+    return {key: whole(inner) for key, inner in value.items()} if isinstance(value, dict | Members) else value
 
 
 def some_value(rng: random.Random, depth: int) -> object:
@@ -34,7 +34,8 @@ def some_value(rng: random.Random, depth: int) -> object:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_documents_of_any_shape_hold_what_the_strict_reader_finds(seed):
+def test_documents_of_any_shape_hold_what_the_strict_reader_finds(seed, monkeypatch):
+    monkeypatch.setattr(json_parts, "LARGE", 0 if seed % 5 else 1 << 20)
     rng = random.Random(seed)
     value = {f"k{n}": some_value(rng, 4) for n in range(4)} if seed % 2 else [some_value(rng, 4) for _ in range(9)]
     data = json.dumps(value, ensure_ascii=seed % 3 == 0, indent=seed % 4 or None).encode("utf-8")
@@ -47,10 +48,12 @@ def test_documents_of_any_shape_hold_what_the_strict_reader_finds(seed):
     "data",
     [
         b"", b"  ", b"[", b"[1", b"[1,]", b"[,1]", b"[1 2]", b'[{"a": 1},]', b'[{"a": 1} {"b": 2}]', b'{"a": [1], "a": [2]}', b"[1] x",
-        b'{"a": [1]', b'{"a" [1]}', b"{a: []}", b'{"a": [}', b"{]", b'["a]', b"nan",
+        b'{"a": [1]', b'{"a" [1]}', b"{a: []}", b'{"a": [}', b"{]", b'["a]', b"nan", b'{"a": {"b": 1', b'{"a": {"b" 1}}', b'{"a": {"b": 1,}}',
+        b'{"a": {"b": 1, "b": 2}}', b'{"a": {1: 2}}', b'{"a": {"b": 1} "c": 2}',
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_told_by_the_strict_reader(data):
+def test_what_is_no_json_is_told_by_the_strict_reader(data, monkeypatch):
+    monkeypatch.setattr(json_parts, "LARGE", 0)
     with pytest.raises(Bad) as told:
         parse(data)
     with pytest.raises(Bad) as got:
@@ -119,6 +122,46 @@ def test_every_format_of_documents_reads_them_in_parts(tmp_path, monkeypatch):
         value = samples.get(name, samples["rows"])
         parted = parse_parts(json.dumps(value).encode()).value
         assert list(entries(parted).entries) == list(entries(value).entries), name
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_large_document_of_textocr_gives_the_same_entries(monkeypatch, listed):
+    document = {
+        "info": {"version": "0.1"},
+        "imgs": {f"i{k}": {"id": f"i{k}", "file_name": f"train/{k}.jpg", "width": 9, "height": 8} for k in range(5)},
+        "anns": {
+            f"i{k}_{n}": {"image_id": f"i{k}", "utf8_string": f"w{n}", "points": [0, 0, n, 0, n, 5, 0, 5]}
+            for n in range(3) for k in range(5)
+        },
+        **({"imgToAnns": {f"i{k}": [f"i{k}_{n}" for n in (2, 0, 1)] for k in range(5)}} if listed else {}),
+    }  # fmt: skip
+    data = json.dumps(document).encode()
+    small = list(SOURCES["mmocr"].entries(parse(data).value).entries)
+    monkeypatch.setattr(json_parts, "LARGE", 0)
+    parted = parse_parts(data).value
+    assert isinstance(parted["anns"], Members)
+    assert list(SOURCES["mmocr"].entries(parted).entries) == small
+    assert small[4].position == "train/4.jpg"
+    assert (
+        [one["text"] for one in small[4].value["entry"]["instances"]] == ["w2", "w0", "w1"]
+        if listed
+        else ["w0", "w1", "w2"]
+    )
+
+
+def test_members_say_what_is_wrong_when_they_are_asked_for_and_what_was_altered(monkeypatch):
+    monkeypatch.setattr(json_parts, "LARGE", 0)
+    members = parse_parts(b'{"a": {"good": "\\ud800", "b\\u00e4d": [1e999], "twice": {"k": 1, "k": 2}}}').value["a"]
+    assert (list(members), len(members), "good" in members) == (["good", "b\u00e4d", "twice"], 3, True)
+    assert (members["good"], members.get("absent"), dict(members.changes)) == (
+        "\ufffd",
+        None,
+        {"surrogate_replaced": 1},
+    )
+    for name, reason in (("b\u00e4d", "non_finite_number"), ("twice", "duplicate_key")):
+        with pytest.raises(Bad) as bad:
+            members[name]
+        assert bad.value.reason == reason
 
 
 def test_deep_and_long_items_cost_no_recursion():
