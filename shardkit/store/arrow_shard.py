@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from shardkit.records import Example
 from shardkit.store.blocks import BlockCheck
+from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
-from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, to_row
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES
 
 SUFFIX = ".arrow"
@@ -68,21 +69,27 @@ class ArrowWriter:
 
     def __init__(self, path: Path) -> None:
         self._table = TableWriter(path, EXAMPLES)
-        self._pending: list[Row] = []
-        self._pending_bytes = 0
+        self._pending: list[Rows] = []
+        self._pending_rows = self._pending_bytes = 0
 
-    def add(self, example: Example, size: int) -> None:
-        """Add a row whose payload is `size` bytes."""
-        self._pending.append(to_row(example))
-        self._pending_bytes += size
-        if len(self._pending) >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
-            self._flush()
+    def add(self, rows: Rows) -> None:
+        """Add examples behind those that are there."""
+        start = 0
+        for stop, size in enumerate(rows.sizes, 1):
+            self._pending_rows += 1
+            self._pending_bytes += size
+            if self._pending_rows >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
+                self._pending.append(rows.slice(start, stop))
+                self._flush()
+                start = stop
+        if start < len(rows):
+            self._pending.append(rows.slice(start, len(rows)))
 
     def _flush(self) -> None:
         if self._pending:
-            self._table.write(_batch(self._pending))
+            self._table.write(_block(self._pending))
         self._pending = []
-        self._pending_bytes = 0
+        self._pending_rows = self._pending_bytes = 0
 
     def close(self) -> Written:
         self._flush()
@@ -92,16 +99,18 @@ class ArrowWriter:
         self._table.abandon()
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    """As `RecordBatch.from_pylist`, which would grow a buffer picture by picture and copy it each time; takes them out of `rows`."""
-    pictures = [image.pop("bytes") for row in rows for image in row["images"]]
-    batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES)
-    images = batch.column("images")
-    fields = list(images.type.value_type)
-    facts = [images.values.field(field.name) for field in fields[1:]]
-    values = pa.StructArray.from_arrays([_joined(pictures), *facts], fields=fields)
-    column = pa.ListArray.from_arrays(images.offsets, values, type=images.type)
-    return batch.set_column(batch.schema.get_field_index("images"), EXAMPLES.field("images"), column)
+def _block(parts: Sequence[Rows]) -> pa.RecordBatch:
+    """One record batch of all parts, with the bytes of their pictures."""
+    # Joined with nothing, one part is copied, too: a slice would be written with what its buffers hold besides.
+    facts = pa.concat_batches([*(part.facts for part in parts), parts[0].facts.slice(0, 0)])
+    images = facts.column("images")
+    fields = list(EXAMPLES.field("images").type.value_type)
+    flat = images.flatten()
+    columns = [_joined([picture for part in parts for picture in part.pictures]), *flat.flatten()]
+    values = pa.StructArray.from_arrays(columns, fields=fields)
+    column = pa.ListArray.from_arrays(images.offsets, values, type=EXAMPLES.field("images").type)
+    place = facts.schema.get_field_index("images")
+    return pa.RecordBatch.from_arrays([*facts.columns[:place], column, *facts.columns[place + 1 :]], schema=EXAMPLES)
 
 
 def _joined(values: list[bytes]) -> pa.LargeBinaryArray:

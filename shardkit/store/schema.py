@@ -69,6 +69,9 @@ def _example_schema(image: pa.DataType) -> pa.Schema:
 EXAMPLES = _example_schema(pa.struct([("bytes", pa.large_binary()), *_IMAGE_FACTS]))
 """One row an example, in an Arrow shard."""
 
+EXAMPLES_FACTS = _example_schema(pa.struct(_IMAGE_FACTS))
+"""The same without the bytes: rows on their way to a shard, whose pictures are kept beside them."""
+
 EXAMPLES_INDEX = _example_schema(pa.struct([("offset", pa.int64()), ("size", pa.int64()), *_IMAGE_FACTS]))
 """The index beside a tar shard: the same, with the place of the bytes (from the start of the tar) instead of them."""
 
@@ -167,6 +170,28 @@ TABLES: dict[str, pa.Schema] = {
             ("documents", pa.int64()),
             ("site_documents", pa.int64()),
             ("excerpt", pa.string()),
+        ]
+    ),
+    "lines": pa.schema(
+        [
+            ("example_id", pa.string()),
+            ("parent_id", pa.string()),
+            ("site", pa.string()),
+            ("paragraph", pa.string()),
+            ("segment", pa.int32()),
+            ("line", pa.int32()),
+            ("text", pa.large_string()),
+        ]
+    ),
+    "moved": pa.schema(
+        [
+            ("example_id", pa.string()),
+            ("parent_id", pa.string()),
+            ("from_id", pa.string()),
+            ("source", pa.string()),
+            ("input", pa.string()),
+            ("position", pa.string()),
+            ("text", pa.large_string()),
         ]
     ),
     "clusters": pa.schema(

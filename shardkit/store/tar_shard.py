@@ -9,23 +9,26 @@ Headers are written by own code: plain ustar, uid, gid and mtime 0, two zero blo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from shardkit.digest import canonical_json
 from shardkit.records import Example
 from shardkit.store.arrow_shard import TableReader, TableWriter, _close
 from shardkit.store.blocks import BlockCheck
+from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
-from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row, to_row
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES_INDEX
 
 SUFFIX = ".tar"
 INDEX_SUFFIX = ".index.arrow"
 _RECORD = 10_240
+_HEADER = 512
 _EXTENSIONS = {
     "image/jpeg": "jpg",
     "image/png": "png",
@@ -77,20 +80,21 @@ class TarWriter:
         self._offset = 0
         self.num_rows = 0
 
-    def add(self, example: Example, size: int) -> None:
-        """Add a row whose payload is `size` bytes."""
-        row = to_row(example)
-        key = f"{self.num_rows + len(self._pending):08d}-{example.example_id}"
+    def add(self, rows: Rows) -> None:
+        """Add examples behind those that are there."""
+        pictures = iter(rows.pictures)
+        for row, size in zip(rows.facts.to_pylist(), rows.sizes, strict=True):
+            self._add(row, pictures, size)
+
+    def _add(self, row: Row, pictures: Iterator[bytes], size: int) -> None:
+        key = f"{self.num_rows + len(self._pending):08d}-{row['example_id']}"
+        described = canonical_json(row)
         for number, image in enumerate(row["images"]):
-            data = image.pop("bytes")
+            data = next(pictures)
             extension = _EXTENSIONS.get(image["media_type"], "bin")
             image["offset"] = self._member(f"{key}.{number}.{extension}", data)
             image["size"] = len(data)
-        described = {
-            **row,
-            "images": [{k: v for k, v in i.items() if k not in ("offset", "size")} for i in row["images"]],
-        }
-        self._member(f"{key}.json", canonical_json(described))
+        self._member(f"{key}.json", described)
         self._pending.append(row)
         self._pending_bytes += size
         if len(self._pending) >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
@@ -178,6 +182,57 @@ class TarReader:
         """The named columns, of all rows or of a range; `images` has facts, offsets and sizes, no bytes."""
         return self._index.table(names, rows=rows)
 
+    def unlike_members(self) -> Iterator[tuple[int, str]]:
+        """(row, what) where the members of the tar are not those that the index describes: other readers know the tar
+        alone. Members are walked by their headers, in order."""
+        at = 0
+        for row, described in enumerate(self._index_rows()):
+            key = f"{row:08d}-{described['example_id']}"
+            for number, image in enumerate(described["images"]):
+                name = f"{key}.{number}.{_EXTENSIONS.get(image['media_type'], 'bin')}"
+                offset, size = image.pop("offset"), image.pop("size")
+                if offset != at + _HEADER or not self._is_member(at, name, size):
+                    yield row, f"the tar has another member where the index says {name}"
+                    return
+                at = offset + size + -size % _HEADER
+            size = self._size_at(at)
+            if not self._is_member(at, f"{key}.json", size):
+                yield row, f"the tar has another member where the index says {key}.json"
+                return
+            if not _says(self._bytes(at + _HEADER, size), described):
+                yield row, f"{key}.json in the tar says something else than the index"
+            at += _HEADER + size + -size % _HEADER
+        if any(memoryview(self._map)[at:]):
+            yield max(self.num_rows - 1, 0), "the tar has members that the index does not know"
+
+    def _index_rows(self) -> Iterator[dict[str, Any]]:
+        for first in range(0, self.num_rows, BLOCK_ROWS):
+            yield from self._index.table(rows=range(first, min(first + BLOCK_ROWS, self.num_rows))).to_pylist()
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        return bytes(memoryview(self._map)[at : at + size])
+
+    def _size_at(self, at: int) -> int:
+        """The size that the header there states; -1 where it states none."""
+        digits = self._bytes(at + 124, 11)
+        return int(digits, 8) if len(digits) == 11 and not digits.strip(b"01234567") else -1
+
+    def _is_member(self, at: int, name: str, size: int) -> bool:
+        try:
+            wanted = header(name, size)
+        except ValueError:  # a name that no member can have
+            return False
+        return size >= 0 and self._bytes(at, _HEADER) == wanted
+
     def close(self) -> None:
         self._index.close()
         _close(self._map)
+
+
+def _says(member: bytes, described: Row) -> bool:
+    """Whether a member is the JSON of a row. Numbers are compared as such: 1 is 1.0."""
+    wanted = canonical_json(described)
+    try:
+        return member == wanted or bool(orjson.loads(member) == orjson.loads(wanted))
+    except ValueError:
+        return False

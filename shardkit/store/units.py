@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from shardkit.records import Example, Exclusion, Tally
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.arrow_shard import SUFFIX as ARROW_SUFFIX
 from shardkit.store.arrow_shard import ArrowWriter, TableWriter
+from shardkit.store.columns import Rows, to_rows
 from shardkit.store.files import (
     DurableFile,
     digest_file,
@@ -25,7 +27,7 @@ from shardkit.store.files import (
     sync_folder,
     write_durably,
 )
-from shardkit.store.rows import Written, payload
+from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Written
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.tar_shard import INDEX_SUFFIX, TarWriter, index_path
 from shardkit.store.tar_shard import SUFFIX as TAR_SUFFIX
@@ -111,8 +113,20 @@ class _OpenShard:
     bytes: int = 0
     rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    members: list[dict[str, Any]] = field(default_factory=list)
+    members: list[pa.RecordBatch] = field(default_factory=list)
     """Rows of tables/examples that wait for the shard's name."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Waiting:
+    """Examples that came one by one, up to a block of them."""
+
+    examples: list[Example] = field(default_factory=list)
+    places: list[Mapping[str, Any]] = field(default_factory=list)
+    assets: list[Mapping[str, Any]] = field(default_factory=list)
+    provenance: list[Mapping[str, Any]] = field(default_factory=list)
+    bytes: int = 0
+    """Of their pictures."""
 
 
 class UnitWriter:
@@ -131,8 +145,8 @@ class UnitWriter:
         self._done = done
         self._shards: list[ShardEntry] = []
         self._open: _OpenShard | None = None
-        self._sequences: TableWriter | None = None
-        self._rows: dict[str, list[dict[str, Any]]] = {"examples": [], "assets": [], "rows": [], "provenance": []}
+        self._waiting = _Waiting()
+        self._parts: dict[str, list[pa.RecordBatch]] = {}
         self._schemas: dict[str, pa.Schema] = {**TABLES, "provenance": PROVENANCE}
         self._exclusions: list[bytes] = []
         self._by_source: dict[str, Counter[str]] = {}
@@ -156,51 +170,64 @@ class UnitWriter:
         provenance: Sequence[Mapping[str, Any]] = (),
         parent_id: str | None = None,
         marks: Mapping[str, bool | None] | None = None,
-        counts: Mapping[str, int] | None = None,
     ) -> None:
         """Keep an example: a row of the open shard and of the tables. It counts neither as read nor as kept.
 
         Args:
-            assets: a row of tables/assets for each image, as far as it is known; the rest is null.
-            provenance: rows of provenance/provenance.parquet.
+            assets: a row of tables/assets for each image, as far as it is known, the rest is null; or none for any example.
+            provenance: the same of provenance/provenance.parquet.
             parent_id: the example that this one was made from, where its id changed.
             marks: what was found in its texts: has_email, has_phone; null where nobody looked.
         """
-        if self._open is None:
-            temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
-            writer = SHARD_FORMATS[self._format](temporary)
-            self._open = _OpenShard(writer=writer, temporary=temporary)
-        shard = self._open
-        size = payload(example)
-        shard.writer.add(example, size)
-        for totals in (shard.counts, self._by_source.setdefault(example.source, Counter())):
-            totals["examples"] += 1
-            totals["images"] += len(example.images)
-            totals["pixels"] += sum(image.width * image.height for image in example.images)
-            totals["bytes"] += size
-            if counts:
-                totals.update(counts)
-        shard.members.append(
-            {
-                "example_id": example.example_id,
-                "row": shard.rows,
-                "input": input,
-                "position": position,
-                "group": example.group,
-                "source": example.source,
-                "shard_index": len(self._shards),
-                "parent_id": parent_id,
-                "has_email": None,
-                "has_phone": None,
-                **(marks or {}),
-            }
-        )
-        self.append("assets", assets)
-        self.append("provenance", provenance)
-        shard.rows += 1
-        shard.bytes += size
-        if shard.bytes >= self._shard_size:
-            self._close_shard()
+        waiting = self._waiting
+        waiting.examples.append(example)
+        waiting.places.append({"input": input, "position": position, "parent_id": parent_id, **(marks or {})})
+        waiting.assets += assets
+        waiting.provenance += provenance
+        waiting.bytes += sum(len(image.data) for image in example.images)
+        if len(waiting.examples) >= BLOCK_ROWS or waiting.bytes >= BLOCK_BYTES:
+            self._take_waiting()
+
+    def extend(self, rows: Rows) -> None:
+        """Keep many examples, as `add` does each."""
+        self._take_waiting()
+        self._extend(rows)
+
+    def _take_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, _Waiting()
+        if waiting.examples:
+            self._extend(
+                to_rows(waiting.examples, waiting.places, assets=waiting.assets, provenance=waiting.provenance)
+            )
+
+    def _extend(self, rows: Rows) -> None:
+        sources = rows.facts["source"].to_pylist()
+        start = 0
+        for row, (size, num_images, pixels) in enumerate(zip(rows.sizes, rows.num_images, rows.pixels(), strict=True)):
+            shard = self._open = self._open or self._new_shard()
+            for totals in (shard.counts, self._by_source.setdefault(sources[row], Counter())):
+                totals["examples"] += 1
+                totals["images"] += num_images
+                totals["pixels"] += pixels
+                totals["bytes"] += size
+            shard.bytes += size
+            if shard.bytes >= self._shard_size:
+                self._write(shard, rows.slice(start, row + 1))
+                self._close_shard()
+                start = row + 1
+        if self._open is not None:
+            self._write(self._open, rows.slice(start, len(rows)))
+        self._parts.setdefault("assets", []).append(rows.assets)
+        self._parts.setdefault("provenance", []).append(rows.provenance)
+
+    def _new_shard(self) -> _OpenShard:
+        temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
+        return _OpenShard(writer=SHARD_FORMATS[self._format](temporary), temporary=temporary)
+
+    def _write(self, shard: _OpenShard, rows: Rows) -> None:
+        shard.writer.add(rows)
+        shard.members.append(_members(rows, first_row=shard.rows, shard_index=len(self._shards)))
+        shard.rows += len(rows)
 
     def exclude(self, exclusion: Exclusion) -> None:
         self._exclusions.append(canonical_json(asdict(exclusion)))
@@ -210,7 +237,8 @@ class UnitWriter:
         if schema is not None:
             self._schemas[table] = schema
         if rows:
-            self._rows.setdefault(table, []).extend(dict(row) for row in rows)
+            batch = pa.RecordBatch.from_pylist(list(rows), schema=self._schemas[table])
+            self._parts.setdefault(table, []).append(batch)
 
     def add_shard_of_rows(
         self, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, counts: Mapping[str, int]
@@ -247,7 +275,11 @@ class UnitWriter:
             shard.writer.abandon()
             raise
         entry = self._name_shard(shard.temporary, written, self._format, shard.counts)
-        self.append("examples", [{**member, "shard": entry.path} for member in shard.members])
+        for members in shard.members:
+            names = pa.array([entry.path] * members.num_rows, pa.string())
+            place = members.schema.get_field_index("shard")
+            named = members.set_column(place, members.schema.field(place), names)
+            self._parts.setdefault("examples", []).append(named)
 
     def _name_shard(self, temporary: Path, written: Written, kind: str, counts: Mapping[str, int]) -> ShardEntry:
         suffix = TAR_SUFFIX if kind == "tar" else ARROW_SUFFIX
@@ -281,10 +313,12 @@ class UnitWriter:
         Args:
             notes: JSON values that the stage wants to see again on a rerun.
         """
+        self._take_waiting()
         self._close_shard()
         if self._shards:
             sync_folder(self._target / "shards" / self._split)
-        parts = {name: self._write_part(name, rows) for name, rows in sorted(self._rows.items()) if rows}
+        tables = {name: pa.Table.from_batches(part, self._schemas[name]) for name, part in self._parts.items()}
+        parts = {name: self._write_part(name, table) for name, table in sorted(tables.items()) if table.num_rows}
         if self._exclusions:
             parts["exclusions"] = self._write_exclusions()
         sync_folder(self._target / ".work" / "parts")
@@ -307,14 +341,14 @@ class UnitWriter:
         self._done[self._name] = receipt
         return receipt
 
-    def _write_part(self, table: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        temporary = self._scratch / f"{self._name}.{table}"
-        writer = TableWriter(temporary, self._schemas[table])
-        for start in range(0, len(rows), _PART_ROWS):
-            writer.write_batch(rows[start : start + _PART_ROWS])
+    def _write_part(self, name: str, table: pa.Table) -> dict[str, Any]:
+        temporary = self._scratch / f"{self._name}.{name}"
+        writer = TableWriter(temporary, table.schema)
+        for batch in table.combine_chunks().to_batches(max_chunksize=_PART_ROWS):
+            writer.write(batch)
         written = writer.close()
-        self._place(temporary, _part_file(self._target, self._name, table, ".arrow"))
-        return {"rows": len(rows), "size": written.size, "xxh3": written.xxh3}
+        self._place(temporary, _part_file(self._target, self._name, name, ".arrow"))
+        return {"rows": table.num_rows, "size": written.size, "xxh3": written.xxh3}
 
     def _write_exclusions(self) -> dict[str, Any]:
         temporary = self._scratch / f"{self._name}.exclusions"
@@ -325,3 +359,18 @@ class UnitWriter:
 
     def _place(self, temporary: Path, final: Path) -> None:
         publish_content(temporary, final)
+
+
+def _members(rows: Rows, *, first_row: int, shard_index: int) -> pa.RecordBatch:
+    """Rows of tables/examples without the shard's name."""
+    numbers = np.arange(first_row, first_row + len(rows), dtype=np.int32)
+    known = {
+        **{name: rows.facts[name] for name in ("example_id", "group", "source")},
+        **{name: rows.places[name] for name in rows.places.schema.names},
+        "shard": pa.nulls(len(rows), pa.string()),
+        "row": pa.array(numbers),
+        "shard_index": pa.array(np.full(len(rows), shard_index, np.int32)),
+    }
+    schema = TABLES["examples"]
+    batch = pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+    return batch.take(pa.array(np.arange(len(rows))))  # a copy: a view would keep all that came with the columns

@@ -12,7 +12,8 @@ from shardkit.errors import IntegrityError
 from shardkit.records import Example
 from shardkit.store.arrow_shard import ArrowReader
 from shardkit.store.blocks import BlockCheck, Verify
-from shardkit.store.rows import Written, payload, to_row
+from shardkit.store.columns import to_rows
+from shardkit.store.rows import Written, to_row
 from shardkit.store.schema import EXAMPLES as SCHEMA
 from shardkit.store.tar_shard import TarReader, header, index_path
 from shardkit.store.units import SHARD_FORMATS
@@ -24,7 +25,7 @@ EXAMPLES = [make_example(number, num_images=number % 3, size=600) for number in 
 def write(path: Path, examples: list[Example], fmt: str) -> Written:
     writer = SHARD_FORMATS[fmt](path)
     for example in examples:
-        writer.add(example, payload(example))
+        writer.add(to_rows([example], [{}]))
     return writer.close()
 
 

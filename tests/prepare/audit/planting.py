@@ -11,7 +11,7 @@ import orjson
 from shardkit.records import Example, example_id
 from shardkit.records.manifest import Manifest
 from shardkit.store import Dataset
-from shardkit.store.rows import payload
+from shardkit.store.columns import to_rows
 from shardkit.store.tar_shard import index_path
 from shardkit.store.units import SHARD_FORMATS
 
@@ -31,7 +31,7 @@ def rewrite(path: Path, shard: int, change: Callable[[list[Example]], list[Examp
     index_path(ref.path).unlink(missing_ok=True)
     writer = SHARD_FORMATS[ref.entry.format](ref.path)
     for row in rows:
-        writer.add(row, payload(row))
+        writer.add(to_rows([row], [{}]))
     written = writer.close()
     body = orjson.loads((path / "manifest.json").read_bytes())
     entry = body["shards"][shard]
