@@ -20,8 +20,8 @@ from shardkit.cli.common import (
 )
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
-from shardkit.prepare.dedup.config import DEFAULT_LEVELS, DedupConfig, DedupResult
-from shardkit.prepare.dedup.levels import LEVELS
+from shardkit.prepare.dedup.config import BOILERPLATE, DEFAULT_LEVELS, RELATIONS, SHARD_SIZE, DedupConfig, DedupResult
+from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE
 from shardkit.prepare.dedup.near_text import PRESETS
 from shardkit.prepare.dedup.perceptual import TRANSFORMS
 from shardkit.prepare.dedup.run import run
@@ -99,6 +99,28 @@ _TEXTS_SHOWN = 5
     metavar="SHARE",
     help="And in more than this share of them.",
 )
+@click.option(
+    "--boilerplate",
+    type=click.Choice(BOILERPLATE),
+    default="report",
+    show_default=True,
+    help="Name such lines, or take them out of the texts, too; a document without any other goes.",
+)
+@click.option(
+    "--relations",
+    type=click.Choice(RELATIONS),
+    default="drop",
+    show_default=True,
+    help="Captions of images that go: drop them, or move those with another text to the example that stays.",
+)
+@click.option(
+    "--shard-size",
+    type=click.IntRange(min=1),
+    default=SHARD_SIZE,
+    show_default=True,
+    metavar="BYTES",
+    help="A shard of changed examples closes when its payload reaches this.",
+)
 @stage_options
 def command(
     *,
@@ -110,7 +132,8 @@ def command(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Remove duplicates, across all datasets at once. The output refers to the shards of its inputs.
+    """Remove duplicates, across all datasets at once. The output refers to the shards of its inputs; examples whose
+    texts change are written to its own.
 
     \b
     exact       the same image bytes and the same text
@@ -123,6 +146,7 @@ def command(
     \b
     shardkit dedup work/captions work/pages -o work/clean
     shardkit dedup work/captions work/web -o work/clean --level exact,pixel --priority captions
+    shardkit dedup work/web -o work/clean --boilerplate remove --boilerplate-min 50
     shardkit dedup work/new -o work/fresh --reference work/clean
     shardkit dedup work/web -o work/clean --level text --preset ocr --threshold text=0.7 --dry-run
     """
@@ -151,11 +175,12 @@ def _table(result: DedupResult) -> str:
     counts, report = result.counts, result.report
     lines = [f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}"]
     by_source: Mapping[str, Mapping[str, int]] = report["by_source"]
-    levels = [level for level in LEVELS if any(level in row for row in by_source.values())]
+    reasons = [name for name in (*LEVELS, ONLY_BOILERPLATE) if any(name in row for row in by_source.values())]
+    names = ("read", *reasons, "kept")
     width = max([len("source"), *map(len, by_source)])
-    lines.append(f"  {'source':{width}} " + " ".join(f"{name:>10}" for name in ("read", *levels, "kept")))
+    lines.append(f"  {'source':{width}} " + " ".join(f"{name:>10}" for name in names))
     lines += [
-        f"  {source:{width}} " + " ".join(f"{row[name]:>10}" for name in ("read", *levels, "kept"))
+        f"  {source:{width}} " + " ".join(f"{row[name]:>{max(10, len(name))}}" for name in names)
         for source, row in sorted(by_source.items())
     ]
     sharing, texts = report["same_images_other_text"], report["frequent_texts"]
@@ -176,12 +201,23 @@ def _table(result: DedupResult) -> str:
     if plates["paragraphs"]:
         lines.append(
             f"lines that a site repeats: {plates['paragraphs']} on {plates['sites']} sites, "
-            f"in {plates['documents']} examples; they stay"
+            f"in {plates['documents']} examples; "
+            + (
+                f"{plates['removed']} went, and {plates['emptied']} examples with them"
+                if plates["removed"]
+                else "they stay"
+            )
         )
         lines += [
             f"  {row['documents']:>8} of {row['site_documents']} of {row['site']}  {row['excerpt']}"
             for row in plates["top"][:_TEXTS_SHOWN]
         ]
+    moved = report["relations"]
+    if moved["moved"] or moved["left_out"]:
+        lines.append(
+            f"captions moved: {moved['moved']}, to {moved['examples']} examples; "
+            f"{moved['left_out']} examples had one for which there is no place"
+        )
     if result.unchanged:
         lines.append("unchanged")
     return "\n".join(lines)

@@ -1,21 +1,23 @@
 """A view that selects rows of its inputs: their shards by reference, and the tables of the rows that stay.
 
-dedup and decontaminate leave rows out and change none, so what they write of the kept rows is the same.
+What dedup and decontaminate write of the rows that they keep as they are is the same. Rows that a stage changes lie in
+shards of its own, which come after those of the inputs; the tables name them by their new ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.prepare.dedup.inputs import Inputs, Positions
-from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.dedup.keys import Keys, asset_keys, hex_id, leading
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
@@ -54,11 +56,35 @@ class Counted(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Rewritten:
+    """C kept rows that the stage changed and wrote itself."""
+
+    positions: Positions
+    """[C] ascending"""
+    ids: Keys
+    """[C, 2] their new ids."""
+    shards: npt.NDArray[np.int32]
+    """[C] place of the row among the output's own shards."""
+    rows: npt.NDArray[np.int32]
+    """[C] row in that shard."""
+    recipe: str
+    """What derived them, for provenance."""
+
+    @classmethod
+    def none(cls) -> Rewritten:
+        places = np.empty(0, np.int32)
+        ids = np.empty((0, 2), np.uint64)
+        return cls(positions=np.empty(0, np.int64), ids=ids, shards=places, rows=places, recipe="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Selection:
     inputs: Inputs
     counted: Counted
     kept: npt.NDArray[np.bool_]
     """[N] of all rows; those of references are not kept, they are not here."""
+    rewritten: Rewritten = field(default_factory=Rewritten.none)
+    """Kept rows that are not taken from the inputs as they are."""
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:
@@ -88,11 +114,14 @@ class Selection:
 
     # ------------------------------------------------------------------ tables
     def examples(self) -> Iterator[pa.Table]:
+        """Kept rows as they are; those that were written have theirs from the units that wrote them."""
         schema = TABLES["examples"]
         place = schema.get_field_index("shard_index")
+        as_it_is = self.kept.copy()
+        as_it_is[self.rewritten.positions] = False
         yield schema.empty_table()
         for number, dataset in enumerate(self.datasets):
-            table = dataset.table("examples").filter(pa.array(self.kept[self.own(number)]))
+            table = dataset.table("examples").filter(pa.array(as_it_is[self.own(number)]))
             shards = pa.array(np.asarray(table["shard_index"].to_numpy(), np.int32) + self.first_shard[number])
             yield table.set_column(place, schema.field(place), shards.cast(pa.int32())).cast(schema)
 
@@ -113,7 +142,25 @@ class Selection:
             images = asset_keys(table)
             stays = np.isin(leading(table["example_id"]), leading(ids["example_id"]))
             stays |= (images != 0) & np.isin(images, kept)
-            yield table.filter(pa.array(stays))
+            yield self._renamed(table, number).filter(pa.array(stays))
+
+    def _renamed(self, table: pa.Table, number: int) -> pa.Table:
+        """Provenance with the new ids of rows that were changed, and what derived them."""
+        written, own = self.rewritten, self.own(number)
+        here = slice(*np.searchsorted(written.positions, (own.start, own.stop)))
+        if here.start == here.stop:
+            return table
+        ids = self.datasets[number].table("examples", ["example_id"])["example_id"]
+        before = leading(ids.take(pa.array(written.positions[here] - own.start)))
+        order = np.argsort(before, kind="stable")
+        known = leading(table["example_id"])
+        at = order[np.minimum(np.searchsorted(before[order], known), len(order) - 1)]
+        hit = pa.array(before[at] == known)
+        after = pa.array([hex_id(pair) for pair in written.ids[here]], pa.string()).take(pa.array(at))
+        for name, values in (("example_id", after), ("derived_recipe", pa.scalar(written.recipe))):
+            place = PROVENANCE.get_field_index(name)
+            table = table.set_column(place, PROVENANCE.field(place), pc.if_else(hit, values, table[name]))
+        return table
 
     def _kept_assets(self) -> Keys:
         return np.unique(self.counted.image_keys[self.kept[self.counted.image_rows]])

@@ -2,8 +2,8 @@
 
     rows that stay -> (paragraph of a site, row) in files by key -> sorted and counted one by one -> those over the limit
 
-Reported, not removed. Every document counts a paragraph once, and documents that dedup leaves out do not count: copies
-of a page are duplicates, and their paragraphs are no boilerplate.
+Every document counts a paragraph once, and documents that dedup leaves out do not count: copies of a page are duplicates,
+and their paragraphs are no boilerplate. They are reported; lines.py takes them out of the texts.
 """
 
 from __future__ import annotations
@@ -47,15 +47,17 @@ _FILES_BITS = 6
 class Boilerplate:
     table: pa.Table
     """tables/paragraphs: those in most documents first, then by site and digest."""
-    documents: int
-    """How many documents hold at least one of them."""
+    holding: npt.NDArray[np.bool_]
+    """[N] rows that hold at least one of them."""
+    keys: Keys
+    """Their keys, each with that of its site, ascending."""
 
     def report(self) -> dict[str, Any]:
         """paragraphs, sites, documents: how many; top: the first hundred."""
         return {
             "paragraphs": self.table.num_rows,
             "sites": len(self.table["site"].unique()),
-            "documents": self.documents,
+            "documents": int(self.holding.sum()),
             "top": self.table.slice(0, LISTED_TEXTS).drop(["paragraph"]).to_pylist(),
         }
 
@@ -102,7 +104,7 @@ def find_boilerplate(
         ],
         schema=TABLES["paragraphs"],
     ).sort_by([("documents", "descending"), ("site", "ascending"), ("paragraph", "ascending")])
-    return Boilerplate(table=table, documents=holding)
+    return Boilerplate(table=table, holding=holding, keys=np.sort(found.keys))
 
 
 # ---------------------------------------------------------------------- documents and their paragraphs
@@ -147,7 +149,7 @@ def _documents(piece: Slice) -> Iterator[_Document]:
             yield _Document(position=position, site=site_of(facts.source, facts.group, facts.metadata), paragraphs=own)
 
 
-def _key(site: int, paragraph: str) -> int:
+def paragraph_key(site: int, paragraph: str) -> int:
     """Key of a paragraph of a site, whose own key seeds it."""
     return xxhash.xxh3_64_intdigest(paragraph.encode(), seed=site)
 
@@ -162,7 +164,7 @@ def _sign(piece: Slice) -> tuple[Positions, Keys, Indices, Keys]:
         positions.append(document.position)
         sites.append(site)
         sizes.append(len(document.paragraphs))
-        keys += [_key(site, paragraph) for paragraph in document.paragraphs]
+        keys += [paragraph_key(site, paragraph) for paragraph in document.paragraphs]
     return (
         np.array(positions, np.int64),
         np.array(sites, np.uint64),
@@ -206,8 +208,8 @@ class _Repeated:
         return _Repeated(keys=self.keys[at], first=self.first[at], documents=self.documents[at])
 
 
-def _count(files: Sequence[Path], *, limit: npt.NDArray[np.float64]) -> tuple[_Repeated, int]:
-    """Paragraphs in more documents than the limit [N] of their documents, and how many documents hold any."""
+def _count(files: Sequence[Path], *, limit: npt.NDArray[np.float64]) -> tuple[_Repeated, npt.NDArray[np.bool_]]:
+    """Paragraphs in more documents than the limit [N] of their documents, and [N] whether a document holds any."""
     holds = np.zeros(len(limit), np.bool_)
     keys, first, documents = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for path in files:
@@ -223,7 +225,7 @@ def _count(files: Sequence[Path], *, limit: npt.NDArray[np.float64]) -> tuple[_R
         first.append(rows[starts[over]])
         documents.append(sizes[over])
     found = _Repeated(keys=np.concatenate(keys), first=np.concatenate(first), documents=np.concatenate(documents))
-    return found, int(holds.sum())
+    return found, holds
 
 
 def _shown(job: tuple[Slice, _Repeated]) -> list[dict[str, Any]]:
@@ -235,7 +237,7 @@ def _shown(job: tuple[Slice, _Repeated]) -> list[dict[str, Any]]:
     for document in _documents(piece):
         site = key_of(document.site.encode())
         for paragraph in document.paragraphs:
-            key = _key(site, paragraph)
+            key = paragraph_key(site, paragraph)
             if firsts.get(key) == document.position:
                 rows.append(
                     {

@@ -19,6 +19,10 @@ from shardkit.store.files import digest_file
 DEDUP_VERSION = 3
 """Part of every recipe: a change of what dedup makes of equal input gets a new number."""
 
+BOILERPLATE = ("report", "remove")
+RELATIONS = ("drop", "move")
+SHARD_SIZE = 256_000_000
+
 DEFAULT_LEVELS = ("exact", "pixel", "perceptual", "text")
 """All that need nothing but the datasets."""
 
@@ -51,7 +55,13 @@ class DedupConfig:
     """Share of a source, judged from 1,000 rows on."""
     boilerplate_min: int = LEAST_DOCUMENTS
     boilerplate_share: float = LEAST_SHARE
-    """A paragraph in more documents of a site than both is reported."""
+    """A paragraph in more documents of a site than both is boilerplate."""
+    boilerplate: str = "report"
+    """Of BOILERPLATE: whether such lines are named, or also taken out of the texts."""
+    relations: str = "drop"
+    """Of RELATIONS: what becomes of captions of images that go."""
+    shard_size: int = SHARD_SIZE
+    """Payload bytes at which a shard of changed rows closes."""
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
@@ -62,6 +72,8 @@ class DedupConfig:
         _known("level", self.levels, LEVELS, "--level")
         _known("preset", (self.preset,), near_text.PRESETS, "--preset")
         _known("transform", self.transforms, perceptual.TRANSFORMS, "--transforms")
+        _known("way with boilerplate", (self.boilerplate,), BOILERPLATE, "--boilerplate")
+        _known("way with relations", (self.relations,), RELATIONS, "--relations")
         _known("near level", tuple(self.thresholds), NEAR, "--threshold LEVEL=SCORE")
         if not self.levels:
             raise ConfigError("no level is named", hint=f"choose some of {', '.join(LEVELS)} with --level")
@@ -73,6 +85,8 @@ class DedupConfig:
             raise ConfigError(
                 f"--boilerplate-min {self.boilerplate_min} is no number of documents", hint="give 1 or more"
             )
+        if self.shard_size < 1:
+            raise ConfigError(f"--shard-size {self.shard_size} is no size", hint="give 1 or more bytes")
         if not 0 <= self.boilerplate_share <= 1:
             raise ConfigError(
                 f"--boilerplate-share {self.boilerplate_share} is no share", hint="give a number from 0 to 1"
@@ -118,7 +132,9 @@ class DedupConfig:
             "references": sorted(Dataset.open(path, base=self.bases).id for path in self.references),
             "priority": list(self.priority),
             "max_removed_per_source": self.max_removed_per_source,
-            "boilerplate": {"min": self.boilerplate_min, "share": self.boilerplate_share},
+            "boilerplate": {"min": self.boilerplate_min, "share": self.boilerplate_share, "way": self.boilerplate},
+            "relations": self.relations,
+            "shard_size": self.shard_size,
             "public_suffix_list": suffix_list_version(),
         }
 
@@ -147,7 +163,7 @@ class DedupResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate: as in the manifest."""
+    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate, relations: as in the manifest."""
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 

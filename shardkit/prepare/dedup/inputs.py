@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
+from shardkit.records import Example
 from shardkit.store.dataset import Dataset, ShardReader
 from shardkit.store.whole import open_whole
 
@@ -52,6 +53,14 @@ def open_slice(piece: Slice) -> ShardReader:
     dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, not piece.by_manifest)
     shard = dataset.shards[piece.shard]
     return open_whole(shard, compare=False) if piece.by_manifest else dataset.reader(shard, verify="off")
+
+
+def checked_slice(piece: Slice) -> Iterator[Example]:
+    """The examples of a slice with their images, every block compared with its digest."""
+    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, True)
+    reader = dataset.reader(dataset.shards[piece.shard])
+    yield from map(reader.example, piece.rows.tolist())
+    reader.close()
 
 
 def facts_of(piece: Slice) -> Iterator[Facts]:
@@ -139,9 +148,7 @@ class Inputs:
                 own = np.arange(begin, end)
             else:
                 own = positions[np.searchsorted(positions, begin) : np.searchsorted(positions, end)]
-            yield from slices(
-                dataset, self.bases, self.shards[own], self.rows[own], own, by_manifest=self.by_manifest
-            )
+            yield from slices(dataset, self.bases, self.shards[own], self.rows[own], own, by_manifest=self.by_manifest)
 
     def split_of(self) -> npt.NDArray[np.int32]:
         """[N] place of the row's split in `splits`; -1 for rows of references."""

@@ -13,5 +13,9 @@ NEAR_REASONS = {"perceptual": "duplicate_perceptual", "text": "duplicate_near_te
 """Level -> code of the exclusion of a row that is near its keeper, not equal."""
 
 
+ONLY_BOILERPLATE = "only_boilerplate"
+"""Code of the exclusion of a document that had no line but repeated ones."""
+
+
 def reason(level: str, *, near: bool) -> str:
     return NEAR_REASONS[level] if near else MATCHERS[level].REASON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardkit.prepare.dedup import MATCHERS
-from shardkit.prepare.dedup.levels import NEAR_REASONS
+from shardkit.prepare.dedup.levels import NEAR_REASONS, ONLY_BOILERPLATE
 
 _WORDS = {
     "exact": "the images are byte-identical and the text is equal to those of the kept example",
@@ -20,5 +20,6 @@ _NEAR_WORDS = {
 REASONS: dict[str, str] = {
     **{matcher.REASON: _WORDS[level] for level, matcher in MATCHERS.items()},
     **{code: _NEAR_WORDS[level] for level, code in NEAR_REASONS.items()},
+    ONLY_BOILERPLATE: "every line of the text is one that its site repeats, and there is no image",
 }
 """Code -> what it says of the row."""

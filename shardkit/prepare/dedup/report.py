@@ -13,7 +13,7 @@ from shardkit.prepare.dedup.candidates import Candidates
 from shardkit.prepare.dedup.edges import Indices
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.keys import group_starts
-from shardkit.prepare.dedup.levels import LEVELS
+from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE
 from shardkit.prepare.dedup.signatures import Signed
 
 GUARD_ROWS = 1000
@@ -23,13 +23,18 @@ _EXCERPT = 80
 
 
 def by_source(
-    signed: Signed, kept: npt.NDArray[np.bool_], levels: Sequence[str], level_of: npt.NDArray[np.int8]
+    signed: Signed,
+    kept: npt.NDArray[np.bool_],
+    levels: Sequence[str],
+    level_of: npt.NDArray[np.int8],
+    emptied: Indices | None,
 ) -> dict[str, dict[str, int]]:
-    """Source -> read, kept, and removed by level.
+    """Source -> read, kept, and removed by level; with `emptied`, also as documents of repeated lines alone.
 
     Args:
         kept: [n] of the rows that are deduplicated.
-        level_of: [n] place in LEVELS of the level that removed the row, -1 for kept ones.
+        level_of: [n] place in LEVELS of the level that removed the row, -1 for the others.
+        emptied: rows of which no line is left; None where lines stay.
     """
     table = {}
     sources = signed.sources[: len(kept)]
@@ -39,6 +44,8 @@ def by_source(
             continue
         removed = {level: int((level_of[own] == LEVELS.index(level)).sum()) for level in levels}
         table[name] = {"read": int(own.sum()), "kept": int(kept[own].sum()), **removed}
+        if emptied is not None:
+            table[name][ONLY_BOILERPLATE] = int(own[emptied].sum())
     return table
 
 

@@ -8,28 +8,32 @@ The result depends on the content of the examples alone: not on workers, nor on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from shardkit.digest import fingerprint
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.boilerplate import find_boilerplate
-from shardkit.prepare.dedup.candidates import find
-from shardkit.prepare.dedup.clusters import Choice, decide, stars
+from shardkit.prepare.dedup.candidates import Candidates, find
+from shardkit.prepare.dedup.changes import Pairs, Wanted, find_changes, write_keys
+from shardkit.prepare.dedup.clusters import Choice, Decision, decide, stars
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.keys import dense
-from shardkit.prepare.dedup.levels import LEVELS, reason
+from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE, SEMANTIC, reason
 from shardkit.prepare.dedup.matchers import NEAR
 from shardkit.prepare.dedup.near import concerned, find_near, find_pairs, with_keepers
 from shardkit.prepare.dedup.report import by_source, conflicts, frequent_texts, guard
 from shardkit.prepare.dedup.retention import decisions, dimensions, retention
+from shardkit.prepare.dedup.rewrite import emptied_lines, rewrite
 from shardkit.prepare.dedup.signatures import sign
 from shardkit.prepare.dedup.tuples import alive_rows
 from shardkit.prepare.dedup.view import View
@@ -37,6 +41,7 @@ from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.store.schema import TABLES
 from shardkit.text import language
 
 
@@ -68,6 +73,16 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
             return _result(config, output.unchanged, unchanged=True)
         view, tally, report = _decide(config, inputs, output.scratch, on_progress)
         guard(report["by_source"], config.max_removed_per_source)
+        view = replace(view, rewritten=rewrite(
+            output,
+            inputs,
+            view.signed,
+            view.changes,
+            shard_size=config.shard_size,
+            recipe=f"dedup:{fingerprint(config.recipe())}",
+            workers=config.workers,
+            on_progress=on_progress,
+        ))  # fmt: skip
         sealed = Sealed(
             tally=tally,
             splits=inputs.splits,
@@ -80,6 +95,7 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
                 "near": view.near(),
                 "retention": [view.retention],
                 "paragraphs": [view.paragraphs],
+                **_of_changes(config, view),
             },
             provenance=view.selection.provenance(),
             exclusions=view.exclusions(),
@@ -89,6 +105,16 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
             format_versions={"matchers": config.versions(), "language": language.model()},
         )
         return _result(config, output.commit(sealed), unchanged=False)
+
+
+def _of_changes(config: DedupConfig, view: View) -> dict[str, Iterable[pa.Table]]:
+    """Tables of what rows lost and got, behind the rows that the units wrote."""
+    tables: dict[str, Iterable[pa.Table]] = {}
+    if config.boilerplate == "remove":
+        tables["lines"] = emptied_lines(view.inputs, view.changes, config.workers)
+    if config.relations == "move":
+        tables["moved"] = [TABLES["moved"].empty_table()]
+    return tables
 
 
 def _decide(
@@ -136,6 +162,17 @@ def _decide(
         scratch=scratch,
         on_progress=on_progress,
     )
+    changes = find_changes(
+        inputs,
+        Wanted(
+            documents=np.flatnonzero(boilerplate.holding) if config.boilerplate == "remove" else np.empty(0, np.int64),
+            lines=write_keys(boilerplate, scratch) if config.boilerplate == "remove" else None,
+            pairs=_leaving(inputs, candidates, decision) if config.relations == "move" else Pairs.none(),
+        ),
+        workers=config.workers,
+        on_progress=on_progress,
+    )
+    kept[changes.emptied] = False
     view = View(
         inputs=inputs,
         signed=signed,
@@ -144,6 +181,7 @@ def _decide(
         found=found,
         thresholds=thresholds,
         kept=kept,
+        changes=changes,
         pairs=stars(pictures, candidates.rank),
         retention=retention(
             {level: NEAR[level].THRESHOLDS for level in levels if level in NEAR},
@@ -161,18 +199,46 @@ def _decide(
         reason(LEVELS[level], near=bool(via >= 0))
         for level, via in zip(decision.level[gone].tolist(), decision.via[gone].tolist(), strict=True)
     )
-    tally = Tally(read=inputs.num_new, kept=int(kept.sum()), excluded=reasons)
+    if len(changes.emptied):
+        reasons[ONLY_BOILERPLATE] = len(changes.emptied)
+    tally = Tally(
+        read=inputs.num_new,
+        kept=int(kept.sum()),
+        excluded=reasons,
+        changes=Counter({f"{what}_{name}": num for what, name, num in (
+            ("lines", "removed", changes.counts["lines"]),
+            ("captions", "moved", changes.counts["captions"]),
+        ) if num}),
+    )  # fmt: skip
     report = {
-        "by_source": by_source(signed, kept[here], levels, level_of[here]),
+        "by_source": by_source(
+            signed, kept[here], levels, level_of[here], changes.emptied if config.boilerplate == "remove" else None
+        ),
         "frequent_texts": frequent_texts(inputs, signed, kept),
         "same_images_other_text": _sharing(view),
         "conflicting_annotations": conflicts(
             inputs, candidates, stars(np.where(same.level < 0, images, -1), candidates.rank)
         ),
-        "boilerplate": boilerplate.report(),
+        "boilerplate": {**boilerplate.report(), "removed": changes.counts["lines"], "emptied": len(changes.emptied)},
+        "relations": {
+            name: changes.counts[key]
+            for name, key in (("moved", "captions"), ("examples", "receivers"), ("left_out", "left_out"))
+        },
         "vectors": near.vectors.report,
     }
     return view, tally, report
+
+
+def _leaving(inputs: Inputs, candidates: Candidates, decision: Decision) -> Pairs:
+    """Examples with images that go for one that they are near to, as (keeper, removed).
+
+    The captions of one that equals its keeper are the keeper's. What is near by its vector alone may show something else,
+    and a reference is not changed.
+    """
+    near = np.flatnonzero((decision.via >= 0) & (decision.level < SEMANTIC))
+    keepers, removed = candidates.positions[decision.keeper[near]], candidates.positions[near]
+    shown = candidates.pictures[near].any(axis=1) & (keepers < inputs.num_new)
+    return Pairs.of(keepers[shown], removed[shown])
 
 
 def _sharing(view: View) -> dict[str, int]:

@@ -1,9 +1,13 @@
-"""The output: shards of the inputs by reference, a selection of their rows, and the tables that go with it."""
+"""The output: shards of the inputs by reference, a selection of their rows, and the tables that go with it.
+
+Rows that are changed lie in shards of the output, behind those; the tables call them by their new ids.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +16,26 @@ import pyarrow as pa
 from shardkit.engine import map_ordered
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.candidates import Candidates
+from shardkit.prepare.dedup.changes import Changes
 from shardkit.prepare.dedup.clusters import Decision
 from shardkit.prepare.dedup.edges import RowEdges
 from shardkit.prepare.dedup.inputs import Inputs, Slice, facts_of
-from shardkit.prepare.dedup.keys import hex_id
-from shardkit.prepare.dedup.levels import LEVELS, TEXT, reason
+from shardkit.prepare.dedup.keys import Keys, hex_id
+from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE, TEXT, reason
 from shardkit.prepare.dedup.matchers import NEAR
 from shardkit.prepare.dedup.near import Found
 from shardkit.prepare.dedup.signatures import Signed
-from shardkit.prepare.selection import Selection
+from shardkit.prepare.selection import Rewritten, Selection
 from shardkit.records import Exclusion
 from shardkit.store.schema import TABLES
 
 SAME_IMAGES = "image"
 """Level of an edge between two examples that both stay: the same images, other text. A split keeps them together."""
 _PART_ROWS = 65_536
+_ALL_REPEATED = "every line of its text is one that its site repeats, and there is no image"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class View:
     inputs: Inputs
     signed: Signed
@@ -40,6 +46,7 @@ class View:
     """By place in LEVELS."""
     kept: npt.NDArray[np.bool_]
     """[N] of all rows; those of references are not kept, they are not here."""
+    changes: Changes
     pairs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     """Candidates with the same images and other text, as (centre, other)."""
     retention: pa.Table
@@ -47,11 +54,32 @@ class View:
     paragraphs: pa.Table
     """Boilerplate of the sites."""
     workers: int
+    rewritten: Rewritten = field(default_factory=Rewritten.none)
+    """Rows that lie in shards of the output: the tables call them by their new ids."""
 
-    @property
+    @cached_property
     def selection(self) -> Selection:
         """The kept rows."""
-        return Selection(inputs=self.inputs, counted=self.signed, kept=self.kept)
+        size = self.signed.bytes.copy()
+        size[self.changes.positions] += self.changes.grown
+        counted = replace(self.signed, bytes=size)
+        return Selection(inputs=self.inputs, counted=counted, kept=self.kept, rewritten=self.rewritten)
+
+    @cached_property
+    def ids(self) -> Keys:
+        """[K, 2] the ids of candidates in the output, or those that they had."""
+        ids: Keys = self.candidates.ids.copy()
+        at, there = self._written(self.candidates.positions)
+        ids[there] = self.rewritten.ids[at[there]]
+        return ids
+
+    def _written(self, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """[n] place in `rewritten` of each row, and whether it is there."""
+        known = self.rewritten.positions
+        if not len(known):
+            return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
+        at = np.minimum(np.searchsorted(known, positions), len(known) - 1)
+        return at, known[at] == positions
 
     # ------------------------------------------------------------------ tables
     def edges(self) -> Iterator[pa.Table]:
@@ -123,7 +151,7 @@ class View:
         return np.searchsorted(self.candidates.positions, positions)
 
     def _ids(self, places: npt.NDArray[np.int64]) -> list[str]:
-        return [hex_id(pair) for pair in self.candidates.ids[places]]
+        return [hex_id(pair) for pair in self.ids[places]]
 
     def _edges(
         self,
@@ -164,6 +192,7 @@ class View:
         keepers = np.unique(self.decision.keeper[removed])
         members = np.concatenate([keepers, removed])
         number = np.searchsorted(keepers, np.concatenate([keepers, self.decision.keeper[removed]]))
+        first, num_shards = np.array(self.selection.first_shard), len(self.selection.shards)
         order = np.lexsort((members, np.concatenate([np.zeros(len(keepers)), np.ones(len(removed))]), number))
         order = order[self.candidates.positions[members[order]] < self.inputs.num_new]
         for start in range(0, len(order), _PART_ROWS):
@@ -171,34 +200,44 @@ class View:
             at = members[part]
             positions = self.candidates.positions[at]
             dataset = np.searchsorted(self.inputs.starts, positions, side="right") - 1
+            shards = self.inputs.shards[positions] + first[dataset]
+            rows = self.inputs.rows[positions]
+            written, there = self._written(positions)
+            shards[there] = num_shards + self.rewritten.shards[written[there]]
+            rows[there] = self.rewritten.rows[written[there]]
             columns = {
                 "cluster": number[part].astype(np.int32),
                 "example_id": self._ids(at),
                 "source": [self.signed.names[k] for k in self.signed.sources[positions]],
-                "shard_index": (self.inputs.shards[positions] + np.array(self.selection.first_shard)[dataset]).astype(
-                    np.int32
-                ),
-                "row": self.inputs.rows[positions],
-                "kept": self.decision.level[at] < 0,
+                "shard_index": shards.astype(np.int32),
+                "row": rows,
+                "kept": self.kept[positions],
             }
             yield pa.table(columns, schema=TABLES["clusters"])
 
     # ------------------------------------------------------------------ exclusions
     def exclusions(self) -> Iterator[Exclusion]:
         """Removed rows in the order of the inputs."""
+        stayed = ~np.isin(self.candidates.positions, self.changes.emptied)
         for rows, table in self.selection.removed(["input", "position"]):
             at = np.searchsorted(self.candidates.positions, rows)
-            for index, input_, position in zip(
-                at, table["input"].to_pylist(), table["position"].to_pylist(), strict=True
+            empty = np.isin(rows, self.changes.emptied)
+            for index, nothing, input_, position in zip(
+                at, empty, table["input"].to_pylist(), table["position"].to_pylist(), strict=True
             ):
+                if nothing:
+                    yield Exclusion(input=input_, position=position, reason=ONLY_BOILERPLATE, detail=_ALL_REPEATED)
+                    continue
                 level = LEVELS[self.decision.level[index]]
                 near = bool(self.decision.via[index] >= 0)
-                kept = hex_id(self.candidates.ids[self.decision.keeper[index]])
+                keeper = self.decision.keeper[index]
+                kept = hex_id(self.ids[keeper])
+                stays = "which is kept" if stayed[keeper] else "which went because all its lines are repeated ones"
                 yield Exclusion(
                     input=input_,
                     position=position,
                     reason=reason(level, near=near),
-                    detail=f"at level {level} it {'is near' if near else 'equals'} the example {kept}, which is kept",
+                    detail=f"at level {level} it {'is near' if near else 'equals'} the example {kept}, {stays}",
                 )
 
 

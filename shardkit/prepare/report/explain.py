@@ -14,8 +14,15 @@ from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
 
 _PLACE = ("example_id", "input", "position", "group", "source", "shard", "row", "parent_id")
-_LINKS = {"edges": ("kept_id", "removed_id"), "near": ("example_id", "other_id"), "evidence": ("example_id",)}
-"""Table -> its columns of ids; rows of these tables say what the example has to do with another, or with a benchmark."""
+_LINKS = {
+    "edges": ("kept_id", "removed_id"),
+    "near": ("example_id", "other_id"),
+    "evidence": ("example_id",),
+    "lines": ("example_id", "parent_id"),
+    "moved": ("example_id", "parent_id", "from_id"),
+}
+"""Table -> its columns of ids; rows of these tables say what the example has to do with another, or with a benchmark, and what
+changed in it."""
 _SHORTEST = 8
 
 
@@ -23,9 +30,9 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
     """Everything that a dataset knows of an example, by its id or the unique beginning of one.
 
     Returns:
-        example_id, outcome (kept, or the reason it was left out), detail (a sentence or None), places (input and
+        example_id, outcome (kept, changed, or the reason it was left out), detail (a sentence or None), places (input and
         position, shard and row, in this dataset and in those whose shards it refers to), links (rows of the tables
-        edges, near and evidence that name it; `id` and `other` say which side it is on).
+        of _LINKS that name it; `id` and `other` say which side it is on).
 
     Raises:
         ConfigError: where no row has the id, or several do with that beginning.
@@ -36,13 +43,16 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
     here = _places(dataset, full)
     there = [place for holder in holders.values() for place in _places(holder, full)]
     links = [link for name in _LINKS if dataset.has_table(name) for link in _links(dataset, name, full)]
-    excluded = None if here else _exclusion(dataset, {(place["input"], place["position"]) for place in there})
+    after = _changed_to(dataset, full)
+    excluded = None
+    if not here and not after:
+        excluded = _exclusion(dataset, {(place["input"], place["position"]) for place in there})
     return {
         "dataset": str(path),
         "stage": dataset.stage,
         "example_id": full,
-        "outcome": "kept" if here else (excluded or {}).get("reason", "unknown"),
-        "detail": (excluded or {}).get("detail"),
+        "outcome": "kept" if here else "changed" if after else (excluded or {}).get("reason", "unknown"),
+        "detail": None if here else _went_on(after) if after else (excluded or {}).get("detail"),
         "places": here or there,
         "links": links,
     }
@@ -76,6 +86,17 @@ def _full_id(datasets: Sequence[Dataset], given: str, path: Path) -> str:
 def _places(dataset: Dataset, example_id: str) -> list[dict[str, Any]]:
     table = dataset.table("examples", list(_PLACE))
     return list(table.filter(pc.equal(table["example_id"], example_id)).to_pylist())
+
+
+def _changed_to(dataset: Dataset, example_id: str) -> list[str]:
+    """Ids of the examples that were made from it."""
+    table = dataset.table("examples", ["example_id", "parent_id"])
+    found = table.filter(pc.fill_null(pc.equal(table["parent_id"], example_id), False))["example_id"]
+    return sorted(found.unique().to_pylist())
+
+
+def _went_on(ids: Sequence[str]) -> str:
+    return f"its content was changed, and it stays as {', '.join(ids)}"
 
 
 def _links(dataset: Dataset, name: str, example_id: str) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.facts import Facts, read_facts
-from shardkit.prepare.dedup.levels import NEAR_REASONS
+from shardkit.prepare.dedup.levels import NEAR_REASONS, ONLY_BOILERPLATE
 from shardkit.prepare.dedup.reasons import REASONS
 from tests.prepare.builders import example, image, png, write
 
@@ -55,7 +55,11 @@ def test_an_example_with_nothing_in_it_matches_nothing(level: str, facts: dict[s
 def test_every_level_has_a_reason_of_its_own_and_says_what_it_found(level: str, facts: dict[str, Facts]):
     assert MATCHERS[level].REASON in REASONS
     assert len({matcher.REASON for matcher in MATCHERS.values()}) == len(MATCHERS)
-    assert set(REASONS) == {*(matcher.REASON for matcher in MATCHERS.values()), *NEAR_REASONS.values()}
+    assert set(REASONS) == {
+        *(matcher.REASON for matcher in MATCHERS.values()),
+        *NEAR_REASONS.values(),
+        ONLY_BOILERPLATE,
+    }
     found = [f for f in facts.values() if MATCHERS[level].signature(f) is not None and MATCHERS[level].removable(f)]
     assert found
     assert all(":" in MATCHERS[level].evidence(one) for one in found)
