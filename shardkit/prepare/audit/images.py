@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shardkit.digest import sha256, xxh3
 from shardkit.media.decode import decode_rgb
+from shardkit.media.phash import Looks, looks
 from shardkit.media.pixels import pixel_id
 from shardkit.media.reasons import BadMedia
 
@@ -18,15 +19,24 @@ class Seen:
     """None where the bytes do not decode."""
     fault: str
     """Why they do not; empty where they do."""
+    looks: Looks | None
+    """None where nobody asked, and where the bytes do not decode."""
 
 
-def look(data: bytes | memoryview) -> Seen:
-    """Digest and decode stored bytes."""
+def look(data: bytes | memoryview, *, with_looks: bool = False) -> Seen:
+    """Digest and decode stored bytes.
+
+    Args:
+        with_looks: compute perceptual hashes and class, too.
+    """
+    pixels, seen, fault = None, None, ""
     try:
-        pixels, fault = pixel_id(decode_rgb(data)), ""
+        picture = decode_rgb(data)
+        pixels = pixel_id(picture)
+        seen = looks(picture) if with_looks else None
     except BadMedia as error:
-        pixels, fault = None, error.detail
-    return Seen(stored_xxh3=xxh3(data), sha256=sha256(data), pixel_id=pixels, fault=fault)
+        fault = error.detail
+    return Seen(stored_xxh3=xxh3(data), sha256=sha256(data), pixel_id=pixels, fault=fault, looks=seen)
 
 
 def differences(seen: Seen, *, stored_xxh3: str, pixel: str) -> list[str]:

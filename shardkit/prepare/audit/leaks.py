@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,18 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shardkit.prepare.audit.sides import KINDS, Job, Side, groups_of, value_bits
-from shardkit.prepare.dedup.facts import read_facts
-from shardkit.prepare.dedup.keys import Keys, group_starts, hex_id
-from shardkit.prepare.dedup.report import excerpt
-from shardkit.store.dataset import Dataset
-from shardkit.store.whole import open_whole
+from shardkit.prepare.audit.sides import KINDS, Indices, Side
+from shardkit.prepare.dedup.keys import Keys, group_starts
+from shardkit.store.dataset import ShardRef
 
-LISTED = 20
-"""Leaks of each kind that are shown with their rows."""
-_ROWS_SHOWN = 3
-
-Indices = npt.NDArray[np.int64]
+ROWS_SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -31,6 +24,7 @@ class Found:
     values: Keys
     """[M, 2]"""
     shards: Indices
+    """[M] place among the shards of examples, those of sequences after them."""
     rows: Indices
 
     def starts(self) -> Indices:
@@ -40,37 +34,46 @@ class Found:
     def num_values(self) -> int:
         return len(self.starts())
 
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Found:
+        return Found(values=self.values[chosen], shards=self.shards[chosen], rows=self.rows[chosen])
 
-def on_two_sides(sides: Sequence[Side], kind: str, side_of: Indices) -> Found:
-    """Occurrences of the values of a kind that stand in shards of different sides.
 
-    Args:
-        side_of: [number of shards] which side each shard is on.
-    """
+def of_kind(sides: Sequence[Side], kind: str) -> Found:
+    """All occurrences of the values of a kind, value by value."""
     number = KINDS.index(kind)
     empty = (np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
     parts = [
-        (side.values[own], np.full(int(own.sum()), side.shard), side.rows[own].astype(np.int64))
-        for side in sides
+        (side.values[own], np.full(int(own.sum()), shard), side.rows[own].astype(np.int64))
+        for shard, side in enumerate(sides)
         for own in [side.kinds == number]
     ]
     values, shards, rows = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
     order = np.lexsort((rows, shards, values[:, 1], values[:, 0]))
-    values, shards, rows = values[order], shards[order], rows[order]
-    starts = _starts(values)
-    if len(starts):
-        at = side_of[shards]
-        apart = np.minimum.reduceat(at, starts) != np.maximum.reduceat(at, starts)
-        keep = np.repeat(apart, np.diff(np.append(starts, len(values))))
-        values, shards, rows = values[keep], shards[keep], rows[keep]
-    return Found(values=values, shards=shards, rows=rows)
+    return Found(values=values[order], shards=shards[order], rows=rows[order])
 
 
-def without(found: Found, permitted: Keys) -> Found:
-    """Drop the values of `permitted` ([P, 2])."""
-    allowed = {tuple(pair) for pair in permitted.tolist()}
-    keep = np.array([tuple(pair) not in allowed for pair in found.values.tolist()], np.bool_)
-    return Found(values=found.values[keep], shards=found.shards[keep], rows=found.rows[keep])
+def on_two_sides(found: Found, side_of: Indices) -> Found:
+    """Occurrences of the values that stand in shards of different sides.
+
+    Args:
+        side_of: [number of shards] which side each shard is on.
+    """
+    starts = found.starts()
+    if not len(starts):
+        return found
+    at = side_of[found.shards]
+    apart = np.minimum.reduceat(at, starts) != np.maximum.reduceat(at, starts)
+    return found.take(np.repeat(apart, np.diff(np.append(starts, len(found.values)))))
+
+
+def among(values: Keys, wanted: Keys) -> npt.NDArray[np.bool_]:
+    """[M] whether each of `values` ([M, 2]) is one of `wanted` ([P, 2])."""
+    known = set(map(tuple, wanted.tolist()))
+    found = np.isin(values[:, 0], wanted[:, 0])
+    # Nearly always the first word decides.
+    maybe = np.flatnonzero(found)
+    found[maybe] = [tuple(pair) in known for pair in values[maybe].tolist()]
+    return found
 
 
 def _starts(values: Keys) -> Indices:
@@ -79,39 +82,36 @@ def _starts(values: Keys) -> Indices:
     return np.union1d(group_starts(values[:, 0]), group_starts(values[:, 1]))
 
 
-def evidence(dataset: Dataset, jobs: Mapping[int, Job], kind: str, found: Found) -> list[dict[str, Any]]:
+def evidence(
+    refs: Sequence[ShardRef], kind: str, found: Found, name: Callable[[int], str], *, listed: int
+) -> list[dict[str, Any]]:
     """The first leaks of a kind: the value, and for each side how many rows have it and which are the first.
 
     Args:
-        jobs: what was examined of each shard.
+        refs: the shards that `found` numbers.
+        name: place in `found` -> its value in words.
     """
-    starts = found.starts()
-    listed = []
-    for begin, end in list(pairwise([*starts.tolist(), len(found.values)]))[:LISTED]:
-        sides: dict[str, dict[str, Any]] = {}
-        for shard, row in zip(found.shards[begin:end].tolist(), found.rows[begin:end].tolist(), strict=True):
-            ref = dataset.shards[shard]
-            side = sides.setdefault(ref.split, {"examples": 0, "rows": []})
-            side["examples"] += 1
-            if len(side["rows"]) < _ROWS_SHOWN:
-                side["rows"].append(f"{ref.name}:{row}")
-        value = _named(dataset, jobs[int(found.shards[begin])], kind, found, begin)
-        listed.append({"kind": kind, "value": value, "sides": dict(sorted(sides.items()))})
-    return listed
+    borders = [*found.starts().tolist(), len(found.values)]
+    return [
+        {
+            "kind": kind,
+            "value": name(begin),
+            "sides": by_side(refs, zip(found.shards[begin:end].tolist(), found.rows[begin:end].tolist(), strict=True)),
+        }
+        for begin, end in list(pairwise(borders))[:listed]
+    ]
 
 
-def _named(dataset: Dataset, job: Job, kind: str, found: Found, index: int) -> str:
-    """The value in words: ids as they are, texts and groups read from a row that has them."""
-    if kind in ("pixel", "parent"):
-        return hex_id(found.values[index])
-    row = int(found.rows[index])
-    reader = open_whole(dataset.shards[job.shard])
-    facts = next(iter(read_facts(reader, np.array([row], np.int32))))
-    reader.close()
-    candidates = {
-        "asset": facts.assets,
-        "text": (facts.text,),
-        "group": groups_of(job.group_by, facts, job.place_of().get(row, {})),
-    }[kind]
-    wanted = tuple(found.values[index].tolist())
-    return excerpt(next(value for value in candidates if value_bits(kind, value) == wanted))
+def by_side(refs: Sequence[ShardRef], places: Iterable[tuple[int, int]]) -> dict[str, dict[str, Any]]:
+    """Split -> how many of the rows it has, and the first of them. A sequence counts as a row.
+
+    Args:
+        places: (shard, row).
+    """
+    sides: dict[str, dict[str, Any]] = {}
+    for shard, row in places:
+        side = sides.setdefault(refs[shard].split, {"examples": 0, "rows": []})
+        side["examples"] += 1
+        if len(side["rows"]) < ROWS_SHOWN:
+            side["rows"].append(f"{refs[shard].name}:{row}")
+    return dict(sorted(sides.items()))

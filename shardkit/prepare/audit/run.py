@@ -1,190 +1,240 @@
 """`shardkit audit`: proves from the shards, not from the tables, that no two splits share anything.
 
-    each shard, whole file against the manifest -> values from its bytes -> those on two sides -> what a digest denies
+    each shard, whole file against the manifest -> values and looks from its bytes -> values on two sides
+                                                                                   -> near pairs on two sides
+                                                                                   -> what a digest denies
 
-It trusts the manifest's list of shards and nothing else; tables say only where a raw row came from (--group-by @path) and
-which images and texts the split declared boilerplate.
+It trusts the manifest's list of shards and nothing else; tables say only where a raw row came from (--group-by @path),
+which example was made from which, and which images and texts the split declared boilerplate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.engine import Progress, map_ordered, silent
-from shardkit.errors import IntegrityError, LeakError, ShardkitError
-from shardkit.prepare.audit.leaks import Found, evidence, on_two_sides, without
+from shardkit.errors import ConfigError
+from shardkit.prepare.audit.config import AuditConfig, AuditResult
+from shardkit.prepare.audit.jobs import Jobs
+from shardkit.prepare.audit.leaks import Found, among, by_side, evidence, of_kind, on_two_sides
+from shardkit.prepare.audit.near import NEAR_KINDS, Ground, Pairs, near_pictures, near_texts, near_vectors
 from shardkit.prepare.audit.removal import unexplained
-from shardkit.prepare.audit.sides import KINDS, Job, Side, examine, forget, value_bits
-from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import Keys, words
+from shardkit.prepare.audit.rules import origins, rules_of
+from shardkit.prepare.audit.sides import KINDS, Side, examine, examine_sequences, forget, groups_of, value_bits
+from shardkit.prepare.dedup import inputs as dedup_inputs
+from shardkit.prepare.dedup.facts import read_facts
+from shardkit.prepare.dedup.inputs import Inputs
+from shardkit.prepare.dedup.keys import Keys, hex_id
+from shardkit.prepare.dedup.matchers import NEAR
+from shardkit.prepare.dedup.report import excerpt
 from shardkit.store.dataset import MANIFEST, Dataset
-
-_FAULTS_SHOWN = 10
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuditConfig:
-    dataset: Path
-    bases: tuple[Path, ...] = ()
-    """Where moved inputs are looked for."""
-    workers: int = 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuditResult:
-    path: Path
-    splits: tuple[str, ...]
-    """One name, or none: the dataset was never split, and there is nothing to audit."""
-    examples: int
-    leaks: Mapping[str, int]
-    """Kind -> number of values on two sides."""
-    permitted: Mapping[str, int]
-    """Kind -> number of boilerplate values on two sides."""
-    evidence: tuple[Mapping[str, Any], ...]
-    faults: tuple[str, ...]
-    """Where rows and their bytes differ."""
-    identity: str
-    """What is wrong with the manifest itself; empty where it is whole."""
-
-    @property
-    def error(self) -> ShardkitError | None:
-        """LeakError where something leaks, else IntegrityError where a digest does not fit, else None."""
-        if any(self.leaks.values()):
-            counts = ", ".join(f"{count} of kind {kind}" for kind, count in self.leaks.items() if count)
-            first = self.evidence[0]
-            places = " and ".join(f"{split} ({side['rows'][0]})" for split, side in first["sides"].items())
-            return LeakError(
-                f"values stand on two sides of the split: {counts}; first, {first['kind']} {first['value']} in {places}",
-                where=str(self.path),
-                hint="run `shardkit split` on the whole set; do not change or add shards one by one",
-            )
-        if self.faults:
-            more = f" and {len(self.faults) - 1} more" if len(self.faults) > 1 else ""
-            return IntegrityError(
-                f"{self.faults[0]}{more}", where=str(self.path), hint="build the dataset again from its inputs"
-            )
-        if self.identity:
-            return IntegrityError(
-                self.identity,
-                where=str(self.path / MANIFEST),
-                hint="restore the file, or build the dataset again from its inputs",
-            )
-        return None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": str(self.path),
-            "ok": self.error is None,
-            "audited": len(self.splits) > 1,
-            "splits": list(self.splits),
-            "examples": self.examples,
-            "leaks": dict(self.leaks),
-            "permitted": dict(self.permitted),
-            "evidence": [dict(item) for item in self.evidence],
-            "faults": list(self.faults[:_FAULTS_SHOWN]),
-            "num_faults": len(self.faults),
-            "identity": self.identity,
-        }
+from shardkit.store.whole import open_whole
 
 
 def run(config: AuditConfig, on_progress: Progress = silent) -> AuditResult:
     """Audit a dataset that was split, or a view of one.
 
     Raises:
+        ConfigError: where no example has the key that is asked for.
         IntegrityError: where a file is not the one that the manifest names.
         SourceError: where no dataset is.
     """
     dataset = Dataset.open(config.dataset, base=config.bases, check_id=False)
     if len(dataset.splits) < 2:
         return AuditResult(
-            path=config.dataset, splits=dataset.splits, examples=0, leaks={}, permitted={}, evidence=(), faults=(),
-            identity=_identity(dataset),
+            path=config.dataset, splits=dataset.splits, examples=0, sequences=0, leaks={}, permitted={}, evidence=(),
+            boilerplate=(), faults=(), identity=_identity(dataset),
         )  # fmt: skip
-    sides: list[Side] = []
-    jobs = list(_jobs(dataset, config))
     try:
-        for done, side in enumerate(map_ordered(examine, jobs, workers=config.workers), 1):
-            sides.append(side)
-            on_progress(done, len(jobs), "reading")
+        return _Audit(config, dataset).result(on_progress)
     finally:
         forget()
-    names = {split: number for number, split in enumerate(dataset.splits)}
-    side_of = np.array([names[shard.split] for shard in dataset.shards] or [0], np.int64)
-    permitted = _permitted(dataset)
-    changed = {key: where for side in sides for key, where in side.changed}
-    leaks: dict[str, int] = {}
-    allowed: dict[str, int] = {}
-    shown: list[dict[str, Any]] = []
-    for kind in KINDS:
-        found = on_two_sides(sides, kind, side_of)
-        if kind == "parent":
-            found = _only_parents(dataset, found)
-        rest = without(found, permitted.get(kind, np.empty((0, 2), np.uint64)))
-        leaks[kind], allowed[kind] = rest.num_values, found.num_values - rest.num_values
-        shown += evidence(dataset, {job.shard: job for job in jobs}, kind, rest)
-    return AuditResult(
-        path=config.dataset,
-        splits=dataset.splits,
-        examples=sum(side.num_rows for side in sides),
-        leaks=leaks,
-        permitted=allowed,
-        evidence=tuple(shown),
-        faults=(*(fault for side in sides for fault in side.faults), *unexplained(dataset, changed)),
-        identity=_identity(dataset),
-    )
+        dedup_inputs.forget()
 
 
-def split_of(dataset: Dataset) -> Dataset | None:
-    """The split that the dataset is, or that it is a view of; None where that cannot be told."""
-    if dataset.stage == "split":
-        return dataset
-    holders = {shard.holder.id: shard.holder for shard in dataset.shards}
-    return next((holder for holder in holders.values() if holder.stage == "split"), None)
+class _Audit:
+    """One audit: what was read, and what was found in it."""
 
+    def __init__(self, config: AuditConfig, dataset: Dataset) -> None:
+        self._config = config
+        self._dataset = dataset
+        self._refs = (*dataset.shards, *dataset.sequence_shards)
+        self._splits = origins(dataset)
+        self._rules = rules_of(self._splits, asked=config.levels, with_vectors=bool(config.embeddings))
+        self._jobs = Jobs(config, dataset, self._splits, with_looks=self._rules.looks_for("perceptual"))
+        self._boilerplate = _boilerplate(self._splits)
+        number = {split: place for place, split in enumerate(dataset.splits)}
+        self._side_of = np.array([number[ref.split] for ref in self._refs] or [0], np.int64)
+        self._leaks: dict[str, int] = {}
+        self._permitted: dict[str, int] = {}
+        self._evidence: list[dict[str, Any]] = []
+        self._allowed: list[dict[str, Any]] = []
 
-def _jobs(dataset: Dataset, config: AuditConfig) -> Iterator[Job]:
-    table = dataset.table("examples", ["shard_index", "row", "input", "position", "parent_id"])
-    shards = as_int32(table["shard_index"])
-    split = split_of(dataset)
-    for shard in dataset.shards:
-        own = table.take(pa.array(np.flatnonzero(shards == shard.index))).drop_columns(["shard_index"])
-        if shard.holder is not dataset and own.num_rows == 0:
-            continue
-        yield Job(
-            dataset=config.dataset,
-            bases=config.bases,
-            shard=shard.index,
-            # All rows of its own shards, whatever the table selects; of other datasets' shards only the selected ones.
-            rows=None if shard.holder is dataset else as_int32(own["row"]),
-            group_by=None if split is None else split.recipe["group_by"],
-            places=own,
+    def result(self, on_progress: Progress) -> AuditResult:
+        sides = list(self._read(on_progress))
+        examples = sides[: len(self._dataset.shards)]
+        self._check_key(examples)
+        for kind in KINDS:
+            self._count(kind, on_two_sides(self._of_kind(kind, sides), self._side_of))
+        with TemporaryDirectory(prefix="shardkit-") as scratch:
+            for pairs in self._near(examples, Path(scratch), on_progress):
+                self._count_pairs(pairs)
+        changed = {key: where for side in examples for key, where in side.changed}
+        return AuditResult(
+            path=self._config.dataset,
+            splits=self._dataset.splits,
+            examples=sum(side.num_rows for side in examples),
+            sequences=sum(ref.num_rows for ref in self._dataset.sequence_shards),
+            leaks=self._leaks,
+            permitted=self._permitted,
+            evidence=tuple(self._evidence),
+            boilerplate=tuple(self._allowed),
+            faults=(*(fault for side in sides for fault in side.faults), *unexplained(self._dataset, changed)),
+            identity=_identity(self._dataset),
+            rules=self._described(),
+            left_out=self._rules.left_out,
+            notes=self._rules.notes,
         )
 
+    # ------------------------------------------------------------------ reading
+    def _read(self, on_progress: Progress) -> Iterator[Side]:
+        """What is in each shard of examples, then of sequences."""
+        done, workers = 0, self._config.workers
+        for work, jobs in ((examine, self._jobs.examples()), (examine_sequences, self._jobs.sequences())):
+            for side in map_ordered(work, jobs, workers=workers):
+                done += 1
+                on_progress(done, len(self._refs), "reading")
+                yield side
 
-def _permitted(dataset: Dataset) -> dict[str, Keys]:
-    """Kind -> values that the split declared boilerplate."""
-    split = split_of(dataset)
-    if split is None or not split.has_table("boilerplate"):
-        return {}
+    def _check_key(self, sides: Sequence[Side]) -> None:
+        key = self._config.group_by
+        if key is not None and any(side.num_rows for side in sides) and not any(side.num_keyed for side in sides):
+            raise ConfigError(
+                f"no example has the key {key!r}",
+                where=str(self._config.dataset),
+                hint="name another with --group-by; `shardkit head` shows the fields",
+            )
+
+    # ------------------------------------------------------------------ equal values
+    def _of_kind(self, kind: str, sides: Sequence[Side]) -> Found:
+        """All occurrences; of ids those that something was made from: an example or a sequence."""
+        found = of_kind(sides, kind)
+        if kind != "parent":
+            return found
+        column = pc.unique(pc.drop_null(self._jobs.parents))
+        known = np.array([value_bits("parent", value) for value in column.to_pylist()], np.uint64).reshape(-1, 2)
+        of_sequences = found.values[found.shards >= len(self._dataset.shards)]
+        return found.take(among(found.values, np.concatenate([known, np.unique(of_sequences, axis=0)])))
+
+    def _count(self, kind: str, found: Found) -> None:
+        listed = self._boilerplate.get(kind)
+        free = np.zeros(len(found.values), np.bool_) if listed is None else among(found.values, listed)
+        for some, counts, shown in (
+            (found.take(~free), self._leaks, self._evidence),
+            (found.take(free), self._permitted, self._allowed),
+        ):
+            counts[kind] = some.num_values
+            shown += evidence(self._refs, kind, some, partial(self._named, kind, some), listed=self._config.listed)
+
+    def _named(self, kind: str, found: Found, index: int) -> str:
+        """The value in words: ids as they are, texts and groups read from a row that has them."""
+        if kind in ("pixel", "parent"):
+            return hex_id(found.values[index])
+        shard, row = int(found.shards[index]), int(found.rows[index])
+        reader = open_whole(self._dataset.shards[shard], compare=False)
+        facts = next(iter(read_facts(reader, np.array([row], np.int32))))
+        reader.close()
+        job = self._jobs.of(shard)
+        candidates = {
+            "asset": facts.assets,
+            "text": (facts.text,),
+            "group": groups_of(job, facts, job.place_of().get(row, {})),
+        }[kind]
+        wanted = tuple(found.values[index].tolist())
+        named = (value for value in candidates if value_bits(kind, value) == wanted)
+        return excerpt(next(named, hex_id(found.values[index])))
+
+    # ------------------------------------------------------------------ near ones
+    def _near(self, sides: Sequence[Side], scratch: Path, on_progress: Progress) -> Iterator[Pairs]:
+        rules, config = self._rules, self._config
+        if not any(rules.looks_for(level) for level in NEAR):
+            return
+        ground = self._ground(sides)
+        texts = of_kind(sides, "text")
+        if rules.looks_for("perceptual"):
+            yield from near_pictures(ground, texts)
+        if rules.looks_for("text"):
+            yield near_texts(ground, texts, workers=config.workers, scratch=scratch, on_progress=on_progress)
+        if rules.looks_for("semantic"):
+            yield from near_vectors(ground, config.embeddings, column=config.embedding_column, scratch=scratch)
+
+    def _ground(self, sides: Sequence[Side]) -> Ground:
+        chosen = [self._jobs.rows_of(shard) for shard in range(len(sides))]
+        sizes = np.array([len(rows) for rows in chosen], np.int64)
+        shards = np.repeat(np.arange(len(sizes)), sizes)
+        inputs = Inputs(
+            datasets=(self._dataset,),
+            num_datasets=1,
+            bases=self._config.bases,
+            starts=(0, int(sizes.sum())),
+            shards=shards.astype(np.int32),
+            rows=np.concatenate([np.empty(0, np.int32), *chosen]),
+            splits=self._dataset.splits,
+            by_manifest=True,
+        )
+        return Ground(
+            inputs=inputs,
+            sides=sides,
+            side_of=self._side_of[shards],
+            boilerplate=self._boilerplate,
+            rules=self._rules,
+        )
+
+    def _count_pairs(self, pairs: Pairs) -> None:
+        for free, counts, shown in ((False, self._leaks, self._evidence), (True, self._permitted, self._allowed)):
+            some = pairs.edges.take(np.flatnonzero(pairs.permitted == free))
+            counts[pairs.kind] = counts.get(pairs.kind, 0) + len(some)
+            for at in range(min(len(some), self._config.listed)):
+                one, two = int(some.one[at]), int(some.two[at])
+                rows = np.union1d(pairs.units.rows(one), pairs.units.rows(two))
+                shown.append(
+                    {
+                        "kind": pairs.kind,
+                        "value": NEAR[pairs.level].evidence(float(some.score[at]), some.detail[at].tolist()),
+                        "score": round(float(some.score[at]), 6),
+                        "sides": by_side(self._refs, self._jobs.places(rows)),
+                    }
+                )
+
+    def _described(self) -> dict[str, Any]:
+        near: dict[str, dict[str, Any]] = {}
+        for level in NEAR:
+            if self._rules.looks_for(level):
+                near[level] = {"version": NEAR[level].VERSION, "threshold": self._rules.thresholds[level]}
+        if "text" in near:
+            near["text"]["preset"] = self._rules.preset
+        if "perceptual" in near:
+            near["perceptual"]["transforms"] = sorted(self._rules.transforms)
+        kinds = [*KINDS, *(kind for level in near for kind in NEAR_KINDS[level])]
+        return {"kinds": kinds, "near": near, "group_by": [key for key in self._jobs.keys if key is not None]}
+
+
+def _boilerplate(splits: Sequence[Dataset]) -> dict[str, Keys]:
+    """Kind of tables/boilerplate -> [P, 2] bits of the values that the splits declared so."""
     pairs: dict[str, list[tuple[int, int]]] = {}
-    for row in split.table("boilerplate", ["kind", "value"]).to_pylist():
-        pairs.setdefault(row["kind"], []).append(value_bits(row["kind"], row["value"]))
+    for split in splits:
+        if split.has_table("boilerplate"):
+            for row in split.table("boilerplate", ["kind", "value"]).to_pylist():
+                kind = "text" if row["kind"].endswith("text") else row["kind"]
+                pairs.setdefault(row["kind"], []).append(value_bits(kind, row["value"]))
     return {kind: np.array(values, np.uint64) for kind, values in pairs.items()}
-
-
-def _only_parents(dataset: Dataset, found: Found) -> Found:
-    """An id on two sides is a leak of this kind where it is somebody's parent."""
-    column = pc.drop_null(dataset.table("examples", ["parent_id"])["parent_id"])
-    parents = {tuple(pair) for pair in words(column.to_pylist(), 2).tolist()}
-    keep = np.array([tuple(pair) in parents for pair in found.values.tolist()], np.bool_)
-    return Found(values=found.values[keep], shards=found.shards[keep], rows=found.rows[keep])
 
 
 def _identity(dataset: Dataset) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,15 +13,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from shardkit.media.phash import Looks
+from shardkit.prepare.audit.content import content_ids
 from shardkit.prepare.audit.images import differences, look
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.prepare.dedup.keys import Keys, asset_key, words
+from shardkit.prepare.dedup.perceptual import ImageHashes, read_hashes
+from shardkit.prepare.dedup.signatures import figures_key
 from shardkit.prepare.split.declared import by_path, fact_key, path_key
-from shardkit.store.dataset import Dataset
-from shardkit.store.whole import open_whole
+from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.tar_shard import TarReader
+from shardkit.store.whole import open_whole, open_whole_sequences
+
+_ID = re.compile("[0-9a-f]{32,}")
+_ASSET = re.compile("[0-9a-f]{64}")
 
 KINDS = ("asset", "pixel", "text", "group", "parent")
 """What may not stand on two sides. parent: an example and those made from it."""
+
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -28,11 +39,18 @@ class Job:
     dataset: Path
     bases: tuple[Path, ...]
     shard: int
-    rows: npt.NDArray[np.int32] | None
-    """Rows of a view's shard that are selected; None for all."""
+    """Place among the shards of examples, or of sequences."""
+    rows: npt.NDArray[np.int32]
+    """Ascending; of a shard of sequences all."""
     group_by: str | None
+    """As the split recorded it."""
+    asked: str | None
+    """A further key."""
     places: pa.Table
-    """row, input, position, parent_id of the shard's rows, as tables/examples has them."""
+    """row, parent_id and, where the key comes from the path, input, position of the shard's rows, as tables/examples has
+    them."""
+    with_looks: bool
+    """Whether pictures that look alike are searched for."""
 
     def place_of(self) -> dict[int, dict[str, str]]:
         """Row -> input, position, parent_id."""
@@ -40,17 +58,39 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Images:
+    """m images of a shard that were decoded, and u different pictures among them."""
+
+    rows: npt.NDArray[np.int32]
+    """[m]"""
+    keys: Keys
+    """[m] asset key, as the row has it."""
+    pixels: Keys
+    """[m, 2] pixel id, of the bytes."""
+    figures: Keys
+    """[m] of the row's text; see signatures.figures_key"""
+    picture: Indices
+    """[m] place in `hashes`"""
+    hashes: ImageHashes
+    """[u], with salt 0; none where nobody asked for looks"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Side:
     """M values of one shard."""
 
-    shard: int
     num_rows: int
+    num_keyed: int
+    """Rows that have the key that is asked for."""
     kinds: npt.NDArray[np.int8]
     """[M] index into KINDS."""
     values: Keys
     """[M, 2] 128 bits of the value."""
     rows: npt.NDArray[np.int32]
     """[M]"""
+    ids: Keys
+    """[num_rows] first 64 bits of each example id, of the content."""
+    images: Images
     faults: list[str]
     """What rows say and bytes do not."""
     changed: list[tuple[int, str]]
@@ -58,70 +98,207 @@ class Side:
 
 
 def value_bits(kind: str, value: str) -> tuple[int, int]:
-    """128 bits of a value: of ids their own, of texts and groups a digest."""
-    if kind in ("text", "group"):
+    """128 bits of a value: of ids their own, of texts and groups a digest, as of an id that is none."""
+    if kind in ("text", "group") or not _ID.fullmatch(value):
         number = xxhash.xxh3_128_intdigest(value.encode())
         return number >> 64, number & 0xFFFFFFFFFFFFFFFF
     pair = words([value[:32]], 2)[0]
     return int(pair[0]), int(pair[1])
 
 
+class _Values:
+    """Values as they are found."""
+
+    def __init__(self) -> None:
+        self._kinds: list[int] = []
+        self._values: list[tuple[int, int]] = []
+        self._rows: list[int] = []
+
+    def add(self, row: int, found: set[tuple[str, str]]) -> None:
+        """(kind, value) pairs of a row."""
+        self._kinds += [KINDS.index(kind) for kind, _ in found]
+        self._values += [value_bits(kind, value) for kind, value in found]
+        self._rows += [row] * len(found)
+
+    def arrays(self) -> tuple[npt.NDArray[np.int8], Keys, npt.NDArray[np.int32]]:
+        return (
+            np.array(self._kinds, np.int8),
+            np.array(self._values, np.uint64).reshape(-1, 2),
+            np.array(self._rows, np.int32),
+        )
+
+
+class _Pictures:
+    """Images as they are decoded; each different picture is held once."""
+
+    def __init__(self) -> None:
+        self._columns: list[tuple[int, int, int, int]] = []
+        self._pixels: list[str] = []
+        self._place: dict[str, int] = {}
+        self._looks: list[Looks] = []
+
+    def add(self, row: int, key: int, pixel: str, figures: int, seen: Looks | None) -> None:
+        place = self._place.setdefault(pixel, len(self._place))
+        if seen is not None and place == len(self._looks):
+            self._looks.append(seen)
+        self._columns.append((row, key, figures, place))
+        self._pixels.append(pixel)
+
+    def images(self) -> Images:
+        rows, keys, figures, picture = (
+            np.array([column[number] for column in self._columns], kind)
+            for number, kind in enumerate((np.int32, np.uint64, np.uint64, np.int64))
+        )
+        return Images(
+            rows=rows,
+            keys=keys,
+            pixels=words(self._pixels, 2),
+            figures=figures,
+            picture=picture,
+            hashes=_hashes(self._looks),
+        )
+
+
+def _hashes(seen: Sequence[Looks]) -> ImageHashes:
+    columns = {
+        "phash": pa.array([one.phash for one in seen], pa.string()),
+        "phash_fine": pa.array([one.phash_fine for one in seen], pa.string()),
+        "preview": pa.array([one.preview for one in seen], pa.binary()),
+        "class": pa.array([one.picture_class for one in seen], pa.string()),
+    }
+    return read_hashes(pa.table(columns))
+
+
 def examine(job: Job) -> Side:
-    """Read a shard whole; run by a worker.
+    """Read a shard of examples whole; run by a worker.
 
     Raises:
         IntegrityError: where the file is not the one that the manifest names.
     """
     dataset = _dataset(job.dataset, job.bases)
     shard = dataset.shards[job.shard]
+    if not len(job.rows) and shard.holder is not dataset:
+        return _side([], _Values(), _Pictures(), [], [])
     reader = open_whole(shard)
-    rows = np.arange(reader.num_rows, dtype=np.int32) if job.rows is None else job.rows
     places = job.place_of()
-    kinds: list[int] = []
-    values: list[tuple[int, int]] = []
-    of_row: list[int] = []
-    faults: list[str] = []
+    values, pictures = _Values(), _Pictures()
+    faults = _members(reader, shard.name, job.rows)
     changed: list[tuple[int, str]] = []
-    for row, facts in zip(rows.tolist(), read_facts(reader, job.rows), strict=True):
+    ids: list[str] = []
+    num_keyed = 0
+    rows = zip(job.rows.tolist(), read_facts(reader, job.rows), content_ids(reader, job.rows), strict=True)
+    for row, facts, content in rows:
         where = f"{shard.name}:{row}"
-        pixels = []
+        if content != facts.example_id:
+            faults.append(f"{where}: the content gives the example id {content}, the row says {facts.example_id}")
+        ids.append(content)
+        assets, pixels, figures = [], [], figures_key(facts)
         for number, (asset, frame) in enumerate(zip(facts.assets, facts.frames, strict=True)):
-            seen = look(reader.image_bytes(row, number))
+            seen = look(reader.image_bytes(row, number), with_looks=job.with_looks)
             wrong = differences(seen, stored_xxh3=facts.stored[number], pixel=facts.pixels[number])
             faults += [f"{where} image {number}: {what}" for what in wrong]
+            if not _ASSET.fullmatch(asset):
+                faults.append(f"{where} image {number}: {asset!r} is no asset id")
+                asset = seen.sha256
+            key = asset_key(asset, frame)
             if seen.sha256 != asset:
-                changed.append((asset_key(asset, frame), f"{where} image {number}"))
+                changed.append((key, f"{where} image {number}"))
+            if seen.pixel_id is not None:
+                pictures.add(row, key, seen.pixel_id, figures, seen.looks)
+            assets.append(asset)
             pixels.append(seen.pixel_id or facts.pixels[number])
-        found = {("asset", asset) for asset in facts.assets} | {("pixel", pixel) for pixel in pixels}
+        place = places.get(row, {})
+        found = {("asset", one) for one in assets} | {("pixel", one) for one in pixels}
         if facts.text:
             found.add(("text", facts.text))
-        place = places.get(row, {})
-        found |= {("group", group) for group in groups_of(job.group_by, facts, place)}
-        found.add(("parent", facts.example_id))
+        num_keyed += job.asked is not None and _declared(job.asked, facts, place) is not None
+        found |= {("group", group) for group in groups_of(job, facts, place)}
+        found |= {("parent", facts.example_id), ("parent", content)}
         if place.get("parent_id"):
             found.add(("parent", place["parent_id"]))
-        kinds += [KINDS.index(kind) for kind, _ in found]
-        values += [value_bits(kind, value) for kind, value in found]
-        of_row += [row] * len(found)
+        values.add(row, found)
     reader.close()
+    return _side(ids, values, pictures, faults, changed, num_keyed=num_keyed)
+
+
+def _side(  # noqa: PLR0917 - what was collected, in the order of Side
+    ids: Sequence[str],
+    values: _Values,
+    pictures: _Pictures,
+    faults: list[str],
+    changed: list[tuple[int, str]],
+    num_keyed: int = 0,
+) -> Side:
+    kinds, bits, of_row = values.arrays()
     return Side(
-        shard=job.shard,
-        num_rows=len(rows),
-        kinds=np.array(kinds, np.int8),
-        values=np.array(values, np.uint64).reshape(-1, 2),
-        rows=np.array(of_row, np.int32),
+        num_rows=len(ids),
+        num_keyed=num_keyed,
+        kinds=kinds,
+        values=bits,
+        rows=of_row,
+        ids=words([one[:16] for one in ids], 1)[:, 0],
+        images=pictures.images(),
         faults=faults,
         changed=changed,
     )
 
 
-def groups_of(group_by: str | None, facts: Facts, place: Mapping[str, str]) -> set[str]:
-    """The declared key, from the row itself or from its raw place, and what stands in the group column."""
-    if group_by is not None and by_path(group_by):
-        declared = path_key(group_by)(place["input"], place["position"]) if place else None
-    else:
-        declared = fact_key(group_by)(facts)
-    return {group for group in (declared, fact_key(None)(facts)) if group}
+def _members(reader: ShardReader, name: str, rows: npt.NDArray[np.int32]) -> list[str]:
+    """Of a tar: where its members are not those that its index describes. What only the index says, no other reader of
+    tars would see."""
+    if not isinstance(reader, TarReader):
+        return []
+    chosen = set(rows.tolist())
+    return [f"{name}:{row}: {what}" for row, what in reader.unlike_members() if row in chosen]
+
+
+def examine_sequences(job: Job) -> Side:
+    """Read a shard of sequences whole; run by a worker. What a sequence leads to may not stand on another side.
+
+    Raises:
+        IntegrityError: where the file, or that of its examples, is not the one that the manifest names.
+    """
+    dataset = _dataset(job.dataset, job.bases)
+    shard = dataset.sequence_shards[job.shard]
+    reader = open_whole_sequences(shard)
+    values, faults = _Values(), []
+    for row, (said, found) in enumerate(_sequences(dataset, reader.table(["example_id", "shard", "row"]))):
+        if found is None:
+            faults.append(f"{shard.name}:{row}: its example is at no row of the examples' shards")
+        elif found != said:
+            faults.append(f"{shard.name}:{row}: the row of its example has the id {found}, the sequence says {said}")
+        values.add(row, {("parent", said)} | ({("parent", found)} if found else set()))
+    reader.close()
+    return _side([], values, _Pictures(), faults, [])
+
+
+def _sequences(dataset: Dataset, table: pa.Table) -> Iterator[tuple[str, str | None]]:
+    """Of each sequence the example id that it says, and that of the row to which it leads."""
+    ids: dict[int, list[str]] = {}
+    columns = (table[name].to_pylist() for name in ("example_id", "shard", "row"))
+    for said, shard, row in zip(*columns, strict=True):
+        if shard not in ids and 0 <= shard < len(dataset.shards):
+            reader = open_whole(dataset.shards[shard])
+            ids[shard] = reader.columns(["example_id"])["example_id"].to_pylist()
+            reader.close()
+        known = ids.get(shard, [])
+        yield said, known[row] if 0 <= row < len(known) else None
+
+
+def groups_of(job: Job, facts: Facts, place: Mapping[str, str]) -> set[str]:
+    """The declared keys, from the row itself or from its raw place, and what stands in the group column.
+
+    Args:
+        place: of place_of(); empty where tables/examples does not know the row.
+    """
+    keys = dict.fromkeys((job.group_by, job.asked, None))
+    return {group for key in keys for group in [_declared(key, facts, place)] if group}
+
+
+def _declared(key: str | None, facts: Facts, place: Mapping[str, str]) -> str | None:
+    if key is not None and by_path(key):
+        return path_key(key)(place["input"], place["position"]) if place else None
+    return fact_key(key)(facts)
 
 
 @lru_cache(maxsize=8)

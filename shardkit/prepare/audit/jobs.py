@@ -1,0 +1,90 @@
+"""Which rows of which shards are audited, and what tables/examples says of their origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardkit.prepare.audit.config import AuditConfig
+from shardkit.prepare.audit.sides import Indices, Job
+from shardkit.prepare.dedup.inputs import as_int32
+from shardkit.prepare.split.declared import by_path
+from shardkit.store.dataset import Dataset, ShardRef
+
+
+class Jobs:
+    """The work of an audit, a shard at a time; made when it is asked for, so that little is held."""
+
+    def __init__(self, config: AuditConfig, dataset: Dataset, splits: Sequence[Dataset], *, with_looks: bool) -> None:
+        self._config = config
+        self._dataset = dataset
+        self._with_looks = with_looks
+        self._key_of = {split.id: split.recipe.get("group_by") for split in splits}
+        self.keys = tuple(dict.fromkeys([*self._key_of.values(), config.group_by]))
+        """Declared keys that are looked at; None is the group column, which always is."""
+        columns = ["shard_index", "row", "parent_id"]
+        if any(by_path(key) for key in self.keys):
+            columns += ["input", "position"]
+        table = dataset.table("examples", columns)
+        shards = as_int32(table["shard_index"])
+        order = np.lexsort((as_int32(table["row"]), shards))
+        self._table = table.drop_columns(["shard_index"]).take(pa.array(order))
+        self._borders = np.searchsorted(shards[order], np.arange(len(dataset.shards) + 1))
+
+    @property
+    def parents(self) -> pa.ChunkedArray:
+        return self._table["parent_id"]
+
+    def examples(self) -> Iterator[Job]:
+        """One a shard of examples."""
+        return (self.of(shard) for shard in range(len(self._dataset.shards)))
+
+    def sequences(self) -> Iterator[Job]:
+        """One a shard of sequences."""
+        nothing = self._table.slice(0, 0)
+        return (
+            self._job(number, np.arange(shard.num_rows, dtype=np.int32), nothing, shard)
+            for number, shard in enumerate(self._dataset.sequence_shards)
+        )
+
+    def of(self, shard: int) -> Job:
+        """The job of a shard of examples."""
+        places = self._table.slice(self._borders[shard], self._borders[shard + 1] - self._borders[shard])
+        # A slice would be sent to a worker with all that it is a slice of.
+        places = places.take(pa.array(np.arange(places.num_rows)))
+        return self._job(shard, self.rows_of(shard), places, self._dataset.shards[shard])
+
+    def rows_of(self, shard: int) -> npt.NDArray[np.int32]:
+        """All rows of the dataset's own shards, whatever a table selects; of other datasets' shards the selected ones."""
+        ref = self._dataset.shards[shard]
+        if ref.holder is self._dataset:
+            return np.arange(ref.num_rows, dtype=np.int32)
+        begin, end = self._borders[shard : shard + 2]
+        return np.unique(as_int32(self._table["row"].slice(begin, end - begin)))
+
+    def places(self, positions: Indices) -> Iterator[tuple[int, int]]:
+        """(shard, row) of rows, by their number among all that are audited."""
+        shards = np.searchsorted(self._starts, positions, side="right") - 1
+        for shard, place in zip(shards.tolist(), (positions - self._starts[shards]).tolist(), strict=True):
+            yield shard, int(self.rows_of(shard)[place])
+
+    @cached_property
+    def _starts(self) -> Indices:
+        return np.cumsum([0, *(len(self.rows_of(shard)) for shard in range(len(self._dataset.shards)))])
+
+    def _job(self, shard: int, rows: npt.NDArray[np.int32], places: pa.Table, ref: ShardRef) -> Job:
+        recorded = self._key_of.get(ref.holder.id, next(iter(self._key_of.values()), None))
+        return Job(
+            dataset=self._config.dataset,
+            bases=self._config.bases,
+            shard=shard,
+            rows=rows,
+            group_by=recorded,
+            asked=self._config.group_by,
+            places=places,
+            with_looks=self._with_looks,
+        )
