@@ -1,0 +1,77 @@
+"""`shardkit export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import dataset_argument, options, print_result, progress_bar, say, stage_options
+from shardkit.errors import ConfigError
+from shardkit.prepare.export import EXPORTS, ExportConfig, ExportResult, run
+from shardkit.prepare.export.config import About
+
+EPILOG = "\b\nFormats:\n" + "\n".join(f"  {name:<12} {form.about}" for name, form in EXPORTS.items())
+
+
+@click.command("export", epilog=EPILOG)
+@dataset_argument
+@click.option("--format", "format_name", type=click.Choice(list(EXPORTS)), required=True)
+@click.option(
+    "-o", "--out", "output", type=click.Path(path_type=Path), help="The folder to write. [required without --dry-run]"
+)
+@click.option("--split", "splits", multiple=True, metavar="NAME", help="Only this split. Repeatable. [default: all]")
+@click.option(
+    "--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
+    help="A file closes when its payload reaches this.",
+)  # fmt: skip
+@click.option("--name", metavar="NAME", help="What the card calls the dataset. [default: its sources]")
+@click.option("--url", metavar="URL", help="Where it is published, for the card and Croissant.")
+@click.option("--creator", "creators", multiple=True, metavar="NAME", help="Who made it. Repeatable.")
+@click.option("--published", metavar="YYYY-MM-DD", help="When it was published.")
+@click.option("--citation", metavar="TEXT", help="How to cite it.")
+@options(stage_options)
+def command(
+    *,
+    format_name: str,
+    name: str | None,
+    url: str | None,
+    creators: tuple[str, ...],
+    published: str | None,
+    citation: str | None,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Write a dataset as others read it, pictures as they are stored, with a dataset card beside it.
+
+    \b
+    shardkit export work/split --format hf -o out/hf
+    shardkit export work/split --format jsonl --split train -o out/train
+    """
+    if given["output"] is None and not given["dry_run"]:
+        raise ConfigError("there is no output", hint="name a folder with -o, or use --dry-run")
+    about = About(name=name, url=url, creators=creators, published=published, citation=citation)
+    result = run(
+        ExportConfig(format=format_name, about=about, **given), progress_bar(f"export {format_name}", quiet=quiet)
+    )
+    _say(result, about, quiet=quiet)
+    print_result(result.to_json(), as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset_id}")
+
+
+def _say(result: ExportResult, about: About, *, quiet: bool) -> None:
+    counts = result.counts
+    note = "unchanged" if result.unchanged else f"{result.num_files} files, {result.num_bytes} bytes"
+    say(f"{counts['examples']} examples; {note}", quiet=quiet)
+    if counts.get("other_ids"):
+        say(
+            f"{counts['other_ids']} of them get another example id when they are read again: bytes that are no picture "
+            "were removed from their images",
+            quiet=quiet,
+        )
+    if result.format == "croissant":
+        given = {"--url": about.url, "--creator": about.creators, "--published": about.published}
+        lacking = [option for option, value in given.items() if not value]
+        if lacking:
+            say(f"Croissant asks for what only you know: {', '.join(lacking)}", quiet=quiet)
