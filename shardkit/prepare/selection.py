@@ -100,7 +100,9 @@ class Selection:
 
     @property
     def locations(self) -> dict[str, Path]:
-        return {s.holder.id: s.holder.path for dataset in self.datasets for s in dataset.shards}
+        """Where the inputs are, and the datasets that hold their shards."""
+        holders = {s.holder.id: s.holder.path for dataset in self.datasets for s in dataset.shards}
+        return {**{dataset.id: dataset.path for dataset in self.datasets}, **holders}
 
     @property
     def first_shard(self) -> list[int]:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shardkit.digest import canonical_json, xxh3
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
@@ -56,6 +58,11 @@ class Sequence:
     def num_pixels(self) -> int:
         """Pixels after processing, over all images."""
         return sum(slot.height * slot.width for slot in self.slots)
+
+
+def sequence_id(example_id: str, fingerprint: str, window: int) -> str:
+    """The id of an example's `window`-th sequence under the tokenize recipe of this fingerprint, 32 hex digits."""
+    return xxh3(canonical_json([example_id, fingerprint, window]))
 
 
 def id_type(vocab_size: int) -> np.dtype[Any]:

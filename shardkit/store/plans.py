@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shardkit.digest import canonical_json
@@ -65,3 +66,11 @@ def read_plan(dataset: Path, digest: str) -> dict[str, Any] | None:
         return None
     about: dict[str, Any] = orjson.loads(metadata.get(_ABOUT, b"{}"))
     return about if about.get("plan") == digest else None
+
+
+def read_blocks(dataset: Path, digest: str, epoch: int) -> list[dict[str, Any]]:
+    """The saved blocks of an epoch, in order; none where it was not saved. `draw` comes as the list that it is."""
+    with pq.ParquetFile(plan_path(dataset, digest)) as file:
+        table = file.read()
+    rows = table.filter(pc.equal(table["epoch"], epoch)).to_pylist()
+    return [{**row, "draw": orjson.loads(row["draw"])} for row in sorted(rows, key=lambda row: int(row["block"]))]

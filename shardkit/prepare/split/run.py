@@ -6,7 +6,8 @@ read keys and ties -> components -> assignment -> ledger -> order -> units -> co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ import pyarrow as pa
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.components import Indices
-from shardkit.prepare.split.assign import Assignment, assign, check_not_empty
+from shardkit.prepare.split.assign import Division, assign, check_not_empty
 from shardkit.prepare.split.config import SplitConfig, SplitResult
 from shardkit.prepare.split.declared import by_field
-from shardkit.prepare.split.groups import Groups, guard, join
+from shardkit.prepare.split.evidence import guard
+from shardkit.prepare.split.groups import Groups, join
 from shardkit.prepare.split.ledger import Ledger, read_ledger
-from shardkit.prepare.split.order import cut_units, stream_order
-from shardkit.prepare.split.reasons import CONFLICT
+from shardkit.prepare.split.near import NearRules, rules_for
+from shardkit.prepare.split.order import cut_units, prefix_of, stream_order
+from shardkit.prepare.split.reasons import BRIDGE, CODES, CONFLICT, MISSING_TIME
 from shardkit.prepare.split.report import describe_split
 from shardkit.prepare.split.rows import Rows, read_rows
 from shardkit.prepare.split.tables import assets, boilerplate_table, groups_table, provenance
+from shardkit.prepare.split.times import UNKNOWN
 from shardkit.prepare.split.write import Job, forget, write_unit
 from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
@@ -37,9 +41,57 @@ def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
 
     Raises:
         ConfigError: for an impossible setting, or a split that would be empty.
-        SourceError: where groups are missing or run together.
+        SourceError: where groups, times or parents are missing, or groups run together.
         IntegrityError: where the input is damaged.
         OutputError: where the output cannot be written.
+    """
+    given = _open(config)
+    config = given.config
+    if config.dry_run:
+        plan = _plan(given, on_progress)
+        return _result(config, None, plan.tally.to_json(), plan.report, unchanged=False)
+    if config.output is None:
+        raise ConfigError("there is no output", hint="name one with -o, or use --dry-run")
+    old = given.old
+    with Output(
+        config.output,
+        stage="split",
+        recipe=config.recipe(given.rules, old.id if old else None, [parent.id for parent in given.parents]),
+        inputs=[dataset.id for dataset in given.datasets],
+        protected=_places(given.datasets),
+        overwrite=config.overwrite,
+    ) as output:
+        done = output.unchanged
+        if done is None:
+            plan = _plan(given, on_progress)
+            try:
+                plan.write(output, on_progress)
+            finally:
+                forget()
+            done = output.commit(plan.seal(given.ledger))
+            return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=False)
+        return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Given:
+    """What is opened, and the config completed by it."""
+
+    config: SplitConfig
+    dataset: Dataset
+    old: Dataset | None
+    parents: tuple[Dataset, ...]
+    ledger: Ledger
+    rules: NearRules
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        return [self.dataset, *([self.old] if self.old else []), *self.parents]
+
+
+def _open(config: SplitConfig) -> _Given:
+    """Raises:
+    ConfigError: where a dataset is none that can be split, or followed.
     """
     dataset = Dataset.open(config.input, base=config.bases)
     if dataset.splits != ("all",) and dataset.stage != "split":
@@ -55,57 +107,69 @@ def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
             hint="split the dataset that they were made from, then run `shardkit tokenize` again",
         )
     old = None if config.like is None else Dataset.open(config.like, base=config.bases)
-    ledger = read_ledger(old, tuple(config.shares))
-    if config.dry_run:
-        plan = _plan(config, dataset, old, ledger, on_progress)
-        return _result(config, None, plan.tally.to_json(), plan.report, unchanged=False)
-    if config.output is None:
-        raise ConfigError("there is no output", hint="name one with -o, or use --dry-run")
-    with Output(
-        config.output,
-        stage="split",
-        recipe=config.recipe(old.id if old else None),
-        inputs=[dataset.id, *([old.id] if old else [])],
-        protected=_places(dataset, old),
-        overwrite=config.overwrite,
-    ) as output:
-        done = output.unchanged
-        if done is None:
-            plan = _plan(config, dataset, old, ledger, on_progress)
-            try:
-                plan.write(output, on_progress)
-            finally:
-                forget()
-            done = output.commit(plan.seal(ledger))
-            return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=False)
-        return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=True)
+    if old is not None and not old.has_table("ledger"):
+        raise ConfigError(
+            f"--like names a dataset made by {old.stage}, which has no ledger",
+            where=str(old.path),
+            hint="name the output of `shardkit split`",
+        )
+    parents = tuple(Dataset.open(path, base=config.bases) for path in config.parents)
+    for parent in parents:
+        if parent.has_table("ledger"):
+            raise ConfigError(
+                "--parents names a dataset that is split",
+                where=str(parent.path),
+                hint="name it with --like, so that what was made from its examples goes where they went",
+            )
+    config = config.completed(old)
+    return _Given(
+        config=config,
+        dataset=dataset,
+        old=old,
+        parents=parents,
+        ledger=read_ledger(old, config.names),
+        rules=rules_for(dataset, old, edges=config.edges, preset=config.preset),
+    )
 
 
 class _Plan:
     """Everything that is decided before the first row is written."""
 
-    def __init__(self, config: SplitConfig, dataset: Dataset, groups: Groups, assignment: Assignment) -> None:
+    def __init__(self, config: SplitConfig, dataset: Dataset, groups: Groups, ledger: Ledger) -> None:
         self.config = config
         self.dataset = dataset
         self.groups = groups
         self.rows = groups.rows
-        self.assignment = assignment
-        self.names = tuple(config.shares)
-        self.split_of = assignment.of_component[groups.of_own]
-        self.excluded = np.zeros(self.rows.num_own, np.bool_)
-        self.excluded[assignment.excluded] = True
-        written_to = np.where(self.excluded, -1, self.split_of)
+        self.names = config.names
+        division = Division(
+            names=config.names, shares=config.shares, cutoffs=config.cutoffs, salt=config.salt or "", exact=config.exact
+        )
+        self.assignment = assign(groups, ledger, division)
+        self.split_of = self.assignment.of_component[groups.of_own]
+        written_to = np.where(self.assignment.left > 0, -1, self.split_of)
         self.orders = [
-            stream_order(groups, np.flatnonzero(written_to == place), salt=config.salt)
+            stream_order(groups, np.flatnonzero(written_to == place), salt=division.salt)
             for place in range(len(self.names))
+        ]
+        self.pieces = [
+            cut_units(self.rows.sizes[order], groups.of_own[order], unit_size=config.unit_size) for order in self.orders
         ]
         self.boilerplate = boilerplate_table(groups)
         self.report = describe_split(
-            groups, assignment, config.shares, written_to, self.boilerplate, group_by=config.group_by
+            groups,
+            self.assignment,
+            division,
+            written_to,
+            self.boilerplate,
+            [
+                prefix_of(groups, order, pieces, shard_size=config.shard_size)
+                for order, pieces in zip(self.orders, self.pieces, strict=True)
+            ],
+            group_by=config.group_by,
         )
         self.tally = Tally(read=self.rows.num_own, kept=sum(map(len, self.orders)))
-        if len(assignment.excluded):
-            self.tally.excluded = Counter({CONFLICT: len(assignment.excluded)})
+        counts = np.bincount(self.assignment.left, minlength=len(CODES)).tolist()
+        self.tally.excluded = Counter({code: n for code, n in zip(CODES, counts, strict=True) if code and n})
 
     # ------------------------------------------------------------------ units
     def write(self, output: Output, on_progress: Progress) -> None:
@@ -120,8 +184,7 @@ class _Plan:
 
     def _units(self) -> Iterator[tuple[int, str, str, Indices]]:
         """(index, name, split, rows) of every unit."""
-        for split, order in zip(self.names, self.orders, strict=True):
-            pieces = cut_units(self.rows.sizes[order], self.groups.of_own[order], unit_size=self.config.unit_size)
+        for split, order, pieces in zip(self.names, self.orders, self.pieces, strict=True):
             for index, piece in enumerate(pieces):
                 yield index, f"{split}-{index:05d}", split, order[piece]
 
@@ -144,38 +207,49 @@ class _Plan:
     # ------------------------------------------------------------------ commit
     def seal(self, ledger: Ledger) -> Sealed:
         written = np.concatenate(self.orders)
+        excluded = self.assignment.left > 0
         return Sealed(
             tally=self.tally,
             splits=self.names,
             tables={
-                "assets": assets(self.dataset, self.excluded),
+                "assets": assets(self.dataset, excluded),
                 "groups": [groups_table(self.groups, written)],
                 "ledger": [ledger.grown(self.rows, self.names, self.split_of)],
                 "boilerplate": [self.boilerplate],
             },
-            provenance=provenance(self.dataset, self.groups, self.excluded),
+            provenance=provenance(self.dataset, self.groups, excluded),
             exclusions=self._exclusions(),
             report=self.report,
+            locations={self.dataset.id: self.dataset.path},
         )
 
     def _exclusions(self) -> Iterator[Exclusion]:
-        left = self.rows.examples.select(["input", "position"]).take(pa.array(self.assignment.excluded))
-        for row, facts in zip(self.assignment.excluded.tolist(), left.to_pylist(), strict=True):
-            before = self.names[self.assignment.placed[row]]
-            now = self.names[self.split_of[row]]
-            yield Exclusion(
-                **facts,
-                reason=CONFLICT,
-                detail=f"it was placed in {before}, and new data ties it to {now}; rows are never moved",
-            )
+        rows = self.assignment.excluded
+        left = self.rows.examples.select(["input", "position"]).take(pa.array(rows))
+        for row, facts in zip(rows.tolist(), left.to_pylist(), strict=True):
+            code = CODES[self.assignment.left[row]]
+            yield Exclusion(**facts, reason=str(code), detail=self._detail(row, str(code)))
+
+    def _detail(self, row: int, code: str) -> str:
+        if code == CONFLICT:
+            before, now = self.names[self.assignment.placed[row]], self.names[self.split_of[row]]
+            return f"it was placed in {before}, and new data ties it to {now}; rows are never moved"
+        if code == BRIDGE:
+            return "it is tied to rows of the older split that are in different splits; wherever it went, it would leak"
+        return f"the metadata field {self.config.time_field!r} " + (
+            "is missing" if code == MISSING_TIME else "holds no time"
+        )
 
 
-def _plan(config: SplitConfig, dataset: Dataset, old: Dataset | None, ledger: Ledger, on_progress: Progress) -> _Plan:
-    rows = read_rows(dataset, old, config, on_progress)
+def _plan(given: _Given, on_progress: Progress) -> _Plan:
+    config = given.config
+    rows = read_rows(given.dataset, given.old, given.parents, config, given.rules, on_progress)
     _check_keys(rows, config)
+    _check_times(rows, config)
+    _check_parents(rows, config)
     groups = join(rows, frequent_limit=config.frequent_asset_limit)
     guard(groups, share=config.max_group_share)
-    plan = _Plan(config, dataset, groups, assign(groups, ledger, config.shares, salt=config.salt))
+    plan = _Plan(config, given.dataset, groups, given.ledger)
     if not config.allow_empty:
         sizes = dict(zip(plan.names, map(len, plan.orders), strict=True))
         check_not_empty(sizes, config.shares, groups)
@@ -202,10 +276,45 @@ def _check_keys(rows: Rows, config: SplitConfig) -> None:
         )
 
 
-def _places(dataset: Dataset, old: Dataset | None) -> list[Any]:
+def _check_times(rows: Rows, config: SplitConfig) -> None:
+    """Raises:
+    ConfigError: where no row has the field.
+    SourceError: where rows have no time and must have one.
+    """
+    if config.time_field is None or not rows.num_own:
+        return
+    missing = int(np.isin(rows.times[: rows.num_own], UNKNOWN).sum())
+    if missing == rows.num_own:
+        raise ConfigError(
+            f"no example has a time in a metadata field {config.time_field!r}",
+            where=str(config.input),
+            hint="name another with --split-by-time; `shardkit head` shows the fields; times are as in 2021-06-30T12:00:00Z",
+        )
+    if config.on_missing_time == "fail" and missing:
+        raise SourceError(
+            f"{missing} of {rows.num_own} examples have no time that can be read",
+            where=str(config.input),
+            hint="use --on-missing-time exclude to leave them out, counted",
+        )
+
+
+def _check_parents(rows: Rows, config: SplitConfig) -> None:
+    """Raises:
+    SourceError: where rows were made from what is nowhere, and nothing else says what they belong to.
+    """
+    if config.on_missing_parent == "fail" and len(rows.orphans):
+        first = rows.examples.slice(int(rows.orphans[0]), 1).to_pylist()[0]
+        raise SourceError(
+            f"{len(rows.orphans)} of {rows.num_own} examples were made from others that are nowhere, so their groups are "
+            f"not known; the first is {first['example_id']} ({first['input']}:{first['position']})",
+            where=str(config.input),
+            hint="name the dataset of their parents with --parents, or its split with --like; or use --on-missing-parent own",
+        )
+
+
+def _places(datasets: Sequence[Dataset]) -> list[Any]:
     """Folders that the output must keep away from."""
-    opened = [dataset, *([old] if old else [])]
-    return sorted({each.path for each in opened} | {shard.holder.path for each in opened for shard in each.shards})
+    return sorted({each.path for each in datasets} | {shard.holder.path for each in datasets for shard in each.shards})
 
 
 def _result(

@@ -9,11 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shardkit.digest import canonical_json, xxh3
 from shardkit.errors import ConfigError
 from shardkit.prepare.tokenize.lengths import count, length_row
 from shardkit.sequence.recipes import Recipe, names_of
-from shardkit.sequence.sequence import id_type
+from shardkit.sequence.sequence import id_type, sequence_id
 from shardkit.store.dataset import Dataset
 from shardkit.store.rows import from_row
 from shardkit.text.tokenizer import Tokenizer
@@ -118,7 +117,7 @@ def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
 
 def _row(sequence: TokenSequence, place: Mapping[str, Any], fingerprint: str, ids: Any) -> dict[str, Any]:
     return {
-        "sequence_id": xxh3(canonical_json([place["example_id"], fingerprint, sequence.window])),
+        "sequence_id": sequence_id(place["example_id"], fingerprint, sequence.window),
         **place,
         "window": sequence.window,
         "input_ids": sequence.input_ids.astype(ids),

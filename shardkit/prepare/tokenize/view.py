@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.dedup.keys import asset_keys
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 
@@ -65,9 +66,9 @@ class View:
 
     @property
     def locations(self) -> dict[str, Path]:
-        """Where the holders of those shards are."""
+        """Where the inputs are, and the datasets that hold those shards."""
         holders = [unit.dataset.shards[unit.shard].holder for unit in self.units]
-        return {holder.id: holder.path for holder in holders}
+        return {dataset.id: dataset.path for dataset in (*self.inputs, *holders)}
 
     @property
     def places(self) -> list[Path]:
@@ -87,10 +88,14 @@ class View:
     def provenance(
         self, kept: Mapping[int, npt.NDArray[np.bool_]], *, tokenizer: str, processor: str | None, recipe: str
     ) -> Iterator[pa.Table]:
-        """Provenance of the examples that stay, with what derived their sequences."""
+        """Provenance of the examples that stay and of their images, with what derived their sequences.
+
+        An image may have further origins, left by duplicates that were removed: their rows stay with it.
+        """
         for dataset in self.inputs:
             table = dataset.table("provenance").cast(PROVENANCE)
-            table = table.filter(pc.is_in(table["example_id"], self._ids(dataset, kept)))
+            own, images = self._own(dataset, table, kept), asset_keys(table)
+            table = table.filter(pa.array(own | ((images != 0) & np.isin(images, images[own]))))
             for name, value in (("derived_recipe", recipe), ("tokenizer", tokenizer), ("processor", processor)):
                 place = PROVENANCE.get_field_index(name)
                 column = pa.array([value] * table.num_rows, pa.string())
@@ -101,9 +106,16 @@ class View:
         """tables/assets of the images of examples that stay."""
         for dataset in self.inputs:
             shown = dataset.table("provenance")
-            shown = shown.filter(pc.is_in(shown["example_id"], self._ids(dataset, kept)))
+            images = asset_keys(shown)[self._own(dataset, shown, kept)]
             table = dataset.table("assets").cast(TABLES["assets"])
-            yield table.filter(pc.is_in(table["asset_id"], pc.unique(shown["asset_id"])))
+            yield table.filter(pa.array(np.isin(asset_keys(table), images)))
+
+    def _own(
+        self, dataset: Dataset, provenance: pa.Table, kept: Mapping[int, npt.NDArray[np.bool_]]
+    ) -> npt.NDArray[np.bool_]:
+        """Which rows of provenance are of examples that stay."""
+        found = pc.is_in(provenance["example_id"], self._ids(dataset, kept))
+        return np.asarray(found.to_numpy(), np.bool_)
 
     def _ids(self, dataset: Dataset, kept: Mapping[int, npt.NDArray[np.bool_]]) -> pa.Array:
         units = [unit for unit in self.units if unit.dataset is dataset]

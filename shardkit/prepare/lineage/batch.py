@@ -1,0 +1,186 @@
+"""From a batch id to its sequences: the plan is made again from what was saved of it, and asked for that step.
+
+<plan digest>/<epoch>/<step>/<rank>of<world>
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from shardkit.errors import ConfigError, SourceError
+from shardkit.prepare.lineage.index import Place
+from shardkit.sequence.plan import Cursor, Draw, Mixture, Plan, PlanSettings, Step, check_world
+from shardkit.sequence.plan.shares import shares
+from shardkit.sequence.plan.source import choose_split, identity, read_lengths
+from shardkit.store.dataset import Dataset
+from shardkit.store.plans import read_blocks, read_plan
+
+_FORM = re.compile(r"([0-9a-f]{32})/([0-9]+)/([0-9]+)/([0-9]+)of([0-9]+)")
+RUN_FILE = "run.json"
+"""In the folder of a run: settings, facts of the dataset."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchId:
+    plan: str
+    """Its digest."""
+    epoch: int
+    step: int
+    rank: int
+    world_size: int
+
+    @classmethod
+    def parse(cls, given: str) -> BatchId | None:
+        """None where it has not the form of one."""
+        match = _FORM.fullmatch(given)
+        if match is None:
+            return None
+        epoch, step, rank, world = map(int, match.groups()[1:])
+        return cls(plan=match[1], epoch=epoch, step=step, rank=rank, world_size=world)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packs:
+    """The packs of one rank at one step, in the order of the batch."""
+
+    numbers: tuple[int, ...]
+    """Place of each in the global batch."""
+    sequences: tuple[tuple[Place, ...], ...]
+    """Places of its sequences; none for a pack that only fills up."""
+
+
+class Batches:
+    """Batches of one dataset; a plan is made once.
+
+    Args:
+        run: the folder of a training run, where the plan was not saved beside the dataset.
+    """
+
+    def __init__(self, dataset: Dataset, run: Path | None) -> None:
+        self._dataset = dataset
+        self._run = run
+        self._plans: dict[str, Plan] = {}
+        self._saved: set[str] = set()
+        """Digests of the plans whose blocks are saved."""
+
+    def packs(self, batch: BatchId) -> Packs:
+        """What was in a batch.
+
+        Raises:
+            ConfigError: where its plan is not at hand, or it has no such step or rank.
+        """
+        plan = self._plan(batch.plan)
+        check_world(plan.settings.global_batch, batch.world_size)
+        if batch.rank >= batch.world_size:
+            raise ConfigError(f"rank {batch.rank} is not one of {batch.world_size} ranks", hint="check the batch id")
+        step = self._step(plan, batch)
+        numbers = shares(plan.costs(step.packs), batch.world_size)[batch.rank]
+        return Packs(
+            numbers=numbers,
+            sequences=tuple(
+                tuple((int(plan.lengths.shard[at]), int(plan.lengths.row[at])) for at in step.packs[number])
+                for number in numbers
+            ),
+        )
+
+    def _step(self, plan: Plan, batch: BatchId) -> Step:
+        cursor = self._saved_place(plan, batch) if plan.digest in self._saved else None
+        try:
+            cursor = cursor or plan.place(batch.epoch, batch.step)
+        except IndexError as error:
+            raise ConfigError(f"the plan has no such batch: {error}", hint="check the batch id") from None
+        return next(plan.steps(cursor))
+
+    def _saved_place(self, plan: Plan, batch: BatchId) -> Cursor | None:
+        """The place of a step from saved blocks, without planning those before it; None where they do not hold it."""
+        blocks = read_blocks(self._dataset.path, plan.digest, batch.epoch)
+        if not blocks:
+            return None
+        number = batch.step * plan.settings.global_batch
+        at = int(np.searchsorted([block["first_pack"] for block in blocks], number, side="right")) - 1
+        pack = number - blocks[at]["first_pack"]
+        # The last step of an epoch may be a filled one: only a plan of the epoch knows whether there is one.
+        whole = blocks[-1]["first_pack"] + blocks[-1]["num_packs"]
+        if number + plan.settings.global_batch > whole:
+            return None
+        return Cursor(
+            epoch=batch.epoch,
+            step=batch.step,
+            block=at,
+            pack=pack,
+            draw=Draw.of(blocks[at]["draw"]),
+            origin=Draw.of(blocks[0]["draw"]),
+        )
+
+    # ------------------------------------------------------------------ plans
+    def _plan(self, digest: str) -> Plan:
+        if digest not in self._plans:
+            about = read_plan(self._dataset.path, digest)
+            if about is not None:
+                about = {**about, "from": "the saved plan"}
+                self._saved.add(digest)
+            elif self._run is not None:
+                about = _of_run(self._run, self._dataset)
+            else:
+                raise ConfigError(
+                    f"the plan {digest} is not saved beside the dataset",
+                    where=str(self._dataset.path),
+                    hint="save it with `shardkit plan DATASET --save` and the settings of the run, or name the run's "
+                    "folder with --run",
+                )
+            self._plans[digest] = self._made(about, digest)
+        return self._plans[digest]
+
+    def _made(self, about: Mapping[str, Any], digest: str) -> Plan:
+        split = choose_split(self._dataset, about["of"]["split"])
+        plan = Plan(
+            read_lengths(self._dataset, split),
+            PlanSettings(**about["settings"]),
+            mixture=Mixture.of(about["mixture"]) if about["mixture"] else None,
+            identity=identity(self._dataset, split),
+        )
+        if plan.digest != digest:
+            raise ConfigError(
+                f"the batch is of plan {digest}, {about['from']} gives {plan.digest} with this dataset",
+                where=str(self._dataset.path),
+                hint="name the dataset and the run that the batch is of; of a run that was resumed with other settings "
+                "only the batches before can be traced",
+            )
+        return plan
+
+
+def _of_run(folder: Path, dataset: Dataset) -> dict[str, Any]:
+    """What a run's folder says of its plan, in the form of a saved one.
+
+    Raises:
+        SourceError: where no run is there, or its file is damaged.
+    """
+    file = folder / RUN_FILE
+    try:
+        run = orjson.loads(file.read_bytes())
+        settings, split = run["settings"], run["facts"]["split"]
+        return {
+            "from": f"the run {folder}",
+            "of": {"split": choose_split(dataset, split)},
+            "settings": {name: settings[name] for name in ("max_tokens", "global_batch", "seed")},
+            "mixture": None,
+        }
+    except OSError as error:
+        raise SourceError(
+            f"no run is here ({error.strerror})",
+            where=str(folder),
+            hint="name the folder that `shardkit train --out` wrote",
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(
+            f"the run's settings are damaged ({error})",
+            where=str(file),
+            hint="save the plan with `shardkit plan --save` instead",
+        ) from error

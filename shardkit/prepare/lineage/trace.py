@@ -1,0 +1,199 @@
+"""`shardkit trace DATASET ID`: batch -> sequences -> examples -> relations -> assets -> raw file and row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shardkit.errors import ConfigError
+from shardkit.prepare.lineage.ancestry import Ancestry
+from shardkit.prepare.lineage.batch import Batches, BatchId
+from shardkit.prepare.lineage.chain import Chain
+from shardkit.prepare.lineage.index import Place
+from shardkit.prepare.lineage.source import Forward
+from shardkit.store.dataset import Dataset
+
+SHORTEST = 8
+"""Digits that an id is known by at least."""
+_HINT = "`shardkit head` shows ids of examples and assets, the log of a run those of batches"
+
+
+def trace(path: Path, given: str, *, bases: Sequence[Path] = (), run: Path | None = None) -> dict[str, Any]:
+    """The chain of an id back to the raw rows; for many look-ups keep a `Tracer`."""
+    return Tracer(path, bases=bases, run=run).trace(given)
+
+
+def trace_source(path: Path, given: str, *, bases: Sequence[Path] = ()) -> dict[str, Any]:
+    """What became of a raw row, FILE:ROW; for many look-ups keep a `Tracer`."""
+    return Tracer(path, bases=bases).source(given)
+
+
+class Tracer:
+    """Look-ups in a dataset and in what it was made from; what was read once stays at hand.
+
+    Args:
+        bases: where moved inputs are looked for.
+        run: the folder of a training run, for batches whose plan was not saved beside the dataset.
+
+    Raises:
+        SourceError: where no dataset is.
+        IntegrityError: where it is damaged.
+    """
+
+    def __init__(self, path: Path, *, bases: Sequence[Path] = (), run: Path | None = None) -> None:
+        self._path = path
+        self._dataset = Dataset.open(path, base=bases)
+        self._ancestry = Ancestry(self._dataset)
+        self._chain = Chain(self._ancestry)
+        self._forward = Forward(self._ancestry, self._chain)
+        self._batches = Batches(self._dataset, run)
+
+    def trace(self, given: str) -> dict[str, Any]:
+        """The chain of a batch, sequence, example or asset, by its id or the unique beginning of one.
+
+        Returns:
+            dataset, id, stage; kind (batch, sequence, example or asset) and asked (the whole id); batch (None, or its
+            parts and packs); sequences, examples, assets (each with its rows of provenance); history (for an example
+            that is not in this dataset any more: where it went, as `source` tells it); datasets (what this one was made
+            from, oldest first).
+
+        Raises:
+            ConfigError: where nothing has the id, or several things do.
+            IntegrityError: where a shard or table is damaged.
+        """
+        asked = given.strip().lower().removeprefix("sha256:")
+        batch = BatchId.parse(asked)
+        if batch is not None:
+            return self._of_batch(asked, batch)
+        if not all(sign in "0123456789abcdef" for sign in asked) or not SHORTEST <= len(asked) <= 64:
+            raise ConfigError(
+                f"{given!r} is no id of a batch, sequence, example or asset, nor {SHORTEST} or more digits of one",
+                where=str(self._path),
+                hint=_HINT,
+            )
+        found = self._found(asked)
+        if not found:
+            return self._of_gone(asked)
+        if len(found) > 1:
+            named = ", ".join(f"{kind} {one}" for kind, one in sorted(found)[:4])
+            raise ConfigError(
+                f"{len(found)} ids begin with {asked}: {named}", where=str(self._path), hint="give more digits"
+            )
+        kind, whole = next(iter(found))
+        return {"sequence": self._of_sequence, "example": self._of_example, "asset": self._of_asset}[kind](whole)
+
+    def source(self, given: str) -> dict[str, Any]:
+        """What became of a raw row.
+
+        Args:
+            given: FILE:ROW, as tables/examples has them: the file relative to the root of its ingest, or a longer path
+                that ends with it; FILE alone where it holds one row.
+
+        Returns:
+            dataset, id, stage; input, position; rows: for each row of that place its history through the stages (kept
+            with shard and row, or the reason it was left out), its examples here and their sequences; datasets.
+
+        Raises:
+            ConfigError: where no dataset at hand knows the row.
+        """
+        return self._answer(**self._forward.source(given, where=str(self._path)))
+
+    # ------------------------------------------------------------------ ids
+    def _found(self, digits: str) -> set[tuple[str, str]]:
+        """(kind, whole id) of everything in this dataset whose id begins with `digits`."""
+        index, found = self._ancestry.own, set()
+        if len(digits) <= 32:
+            found |= {("example", one) for one in index.example_ids(index.examples_of(digits))}
+            sequences = self._chain.sequences_at(index.sequences_of(digits))
+            found |= {("sequence", s["sequence_id"]) for s in sequences if s["sequence_id"].startswith(digits)}
+        if index.dataset.has_table("provenance"):
+            found |= {("asset", one) for one in index.asset_ids(index.provenance_of_asset(digits))}
+        return found
+
+    def _of_gone(self, digits: str) -> dict[str, Any]:
+        """An id that only an earlier dataset knows."""
+        for index in reversed(self._ancestry.indices[:-1]):
+            ids = set(index.example_ids(index.examples_of(digits))) if len(digits) <= 32 else set()
+            shown = index.provenance_of_asset(digits)
+            if shown and not ids:
+                ids = {row["example_id"] for row in index.provenance.take(shown, ["example_id"])}
+            if ids:
+                rows = [row for one in sorted(ids) for row in self._forward.of_example(index, one)]
+                kind = "asset" if shown else "example"
+                asked = index.asset_ids(shown[:1])[0] if shown else min(ids)
+                return self._answer(kind=kind, asked=asked, history=rows)
+        missing = len(self._ancestry.missing)
+        raise ConfigError(
+            f"nothing has the id {digits}, here or in what this dataset was made from",
+            where=str(self._path),
+            hint=f"{missing} of its inputs are not at hand: say where they are with --base DIR" if missing else _HINT,
+        )
+
+    # ------------------------------------------------------------------ kinds
+    def _of_batch(self, asked: str, batch: BatchId) -> dict[str, Any]:
+        packs = self._batches.packs(batch)
+        places = [place for pack in packs.sequences for place in pack]
+        sequences = self._chain.sequences_at(places)
+        numbers = [n for n, pack in zip(packs.numbers, packs.sequences, strict=True) for _ in pack]
+        for sequence, number in zip(sequences, numbers, strict=True):
+            sequence["pack"] = number
+        told = {
+            "plan": batch.plan,
+            "epoch": batch.epoch,
+            "step": batch.step,
+            "rank": batch.rank,
+            "world_size": batch.world_size,
+            "packs": list(packs.numbers),
+        }
+        return self._answer(kind="batch", asked=asked, batch=told, **self._from_sequences(sequences))
+
+    def _of_sequence(self, whole: str) -> dict[str, Any]:
+        sequences = self._chain.sequences_at(self._ancestry.own.sequences_of(whole))
+        sequences = [one for one in sequences if one["sequence_id"] == whole]
+        return self._answer(kind="sequence", asked=whole, **self._from_sequences(sequences))
+
+    def _from_sequences(self, sequences: list[dict[str, Any]]) -> dict[str, Any]:
+        places: list[Place] = list(dict.fromkeys(one["example"] for one in sequences))
+        examples = self._chain.examples_at(self._ancestry.own.at_places(places))
+        return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
+
+    def _of_example(self, whole: str) -> dict[str, Any]:
+        return self._answer(kind="example", asked=whole, **self._from_examples(self._ancestry.own.examples_of(whole)))
+
+    def _of_asset(self, whole: str) -> dict[str, Any]:
+        index = self._ancestry.own
+        ids = {row["example_id"] for row in index.provenance.take(index.provenance_of_asset(whole), ["example_id"])}
+        positions = sorted({at for one in index.has_examples(ids) for at in index.examples_of(one)})
+        found = self._from_examples(positions)
+        found["assets"] = [asset for asset in found["assets"] if asset["asset_id"] == whole]
+        return self._answer(kind="asset", asked=whole, **found)
+
+    def _from_examples(self, positions: Sequence[int]) -> dict[str, Any]:
+        places = self._ancestry.own.places_of(positions)
+        examples = self._chain.examples_at(positions)
+        sequences = [
+            one
+            for example, place in zip(examples, places, strict=True)
+            for one in self._chain.sequences_of(example["example_id"], place)
+        ]
+        return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
+
+    def _answer(self, **parts: Any) -> dict[str, Any]:
+        dataset = self._dataset
+        return {
+            "dataset": str(self._path),
+            "id": dataset.id,
+            "stage": dataset.stage,
+            **parts,
+            "datasets": self._ancestry.to_json(),
+        }
+
+
+def _linked(chain: Chain, sequences: list[dict[str, Any]], examples: dict[Place, dict[str, Any]]) -> dict[str, Any]:
+    """Sequences that name their example by its number in `examples`."""
+    number = {place: at for at, place in enumerate(examples)}
+    for sequence in sequences:
+        sequence["example"] = number[sequence["example"]]
+    listed = list(examples.values())
+    return {"sequences": sequences, "examples": listed, "assets": chain.assets_of(listed)}
