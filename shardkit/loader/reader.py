@@ -7,6 +7,7 @@ Shards are memory-mapped and stay open, the most recent ones; each block of rows
 
 from __future__ import annotations
 
+import collections.abc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -92,6 +93,7 @@ class Reader:
         )
         self._examples: _Recent[ShardReader] = _Recent(lambda index: dataset.reader(examples[index], verify=verify))
         self._names = [shard.name for shard in examples]
+        self._examples_of = [dataset.examples_of(shard) for shard in sequences]
         self._blocks: OrderedDict[int, tuple[pa.RecordBatch, _Block]] = OrderedDict()
         self._lock = threading.Lock()
         self._processor = image_processor(dataset)
@@ -115,7 +117,7 @@ class Reader:
             if len(self._blocks) > OPEN_BLOCKS:
                 self._blocks.popitem(last=False)
         self._blocks.move_to_end(id(batch))
-        return known[1].row(place)
+        return known[1].row(place, self._examples_of[shard])
 
     def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8]) -> None:
         """Decode and process the picture of a slot into `out` [H, W, 3].
@@ -161,7 +163,10 @@ class _Block:
         self._numbers = {name: _array(batch.column(name)) for name in ("shard", "row", "window")}
         self._values = {name: batch.column(name) for name in ("objectives", "example_id", "source")}
 
-    def row(self, place: int) -> Loaded:
+    def row(self, place: int, examples: collections.abc.Sequence[int]) -> Loaded:
+        """Args:
+        examples: place of the shards of examples that the row counts by in the dataset's list.
+        """
         first, stop = self._slot_bounds[place : place + 2].tolist()
         number = {name: int(column[place]) for name, column in self._numbers.items()}
         value = {name: column[place].as_py() for name, column in self._values.items()}
@@ -176,7 +181,7 @@ class _Block:
             ),
             example_id=value["example_id"],
             source=value["source"],
-            shard=number["shard"],
+            shard=examples[number["shard"]],
             row=number["row"],
         )
 

@@ -82,6 +82,7 @@ class Dataset:
         self.id = dataset_id
         self._base = tuple(base)
         self._holders: dict[str, Dataset] = {}
+        self._places: dict[str, list[int]] = {}
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, base: Sequence[Path] = (), check_id: bool = True) -> Dataset:
@@ -146,6 +147,19 @@ class Dataset:
     def sequence_shards(self) -> tuple[ShardRef, ...]:
         """The shards of sequences that tokenize wrote, in order."""
         return self._refs(self.manifest.sequences)
+
+    def examples_of(self, sequences: ShardRef) -> Sequence[int]:
+        """Where the shards of examples that a shard of sequences counts by stand in `shards`.
+
+        Its rows name their example's shard by the place in the list of the dataset that holds them.
+        """
+        holder = sequences.holder
+        if holder is self:
+            return range(len(self.shards))
+        if holder.id not in self._places:
+            places = {(shard.holder.id, shard.name): shard.index for shard in self.shards}
+            self._places[holder.id] = [places[shard.holder.id, shard.name] for shard in holder.shards]
+        return self._places[holder.id]
 
     def _refs(self, entries: Sequence[ShardEntry]) -> tuple[ShardRef, ...]:
         refs = []

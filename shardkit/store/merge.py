@@ -33,6 +33,8 @@ class Sealed:
     splits: tuple[str, ...] = ("all",)
     shards: tuple[ShardEntry, ...] = ()
     """Referenced shards of a view; the shards of units follow them."""
+    sequences: tuple[ShardEntry, ...] = ()
+    """The same of shards of sequences."""
     tables: Mapping[str, Iterable[pa.Table]] | None = None
     """Tables that are made at the end; rows of units of the same name come first. A value may be a generator."""
     provenance: Iterable[pa.Table] = ()

@@ -307,7 +307,7 @@ class Output:
             inputs=tuple(self.inputs),
             splits=sealed.splits,
             shards=sealed.shards + examples,
-            sequences=sequences,
+            sequences=sealed.sequences + sequences,
             tables=tuple(tables),
             files=files,
             counts=sealed.tally.to_json(),

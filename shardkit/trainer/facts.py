@@ -38,7 +38,7 @@ def read_facts(dataset: Dataset) -> Facts:
         ConfigError: where the dataset holds no sequences, or is split and has no train.
         IntegrityError: where its tokenizer is not the one it was made with.
     """
-    if dataset.stage != "tokenize":
+    if not dataset.has_table("lengths"):
         raise ConfigError(
             f"a dataset of stage {dataset.stage} holds no sequences",
             where=str(dataset.path),

@@ -17,7 +17,7 @@ def choose_split(dataset: Dataset, split: str | None) -> str:
     Raises:
         ConfigError: where the dataset holds no sequences, or no such split.
     """
-    if dataset.stage != "tokenize":
+    if not dataset.has_table("lengths"):
         raise ConfigError(
             f"a dataset of stage {dataset.stage} holds no sequences",
             where=str(dataset.path),

@@ -1,0 +1,55 @@
+"""`shardkit concat`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import (
+    base_option,
+    datasets_argument,
+    dry_run_option,
+    json_option,
+    options,
+    overwrite_option,
+    print_result,
+    quiet_option,
+    say,
+)
+from shardkit.prepare.concat.config import ConcatConfig, ConcatResult
+from shardkit.prepare.concat.run import run
+
+_options = options(overwrite_option, dry_run_option, base_option, json_option, quiet_option)
+
+
+@click.command("concat")
+@datasets_argument
+@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@_options
+def command(*, datasets: tuple[Path, ...], as_json: bool, quiet: bool, **given: Any) -> None:
+    """Join datasets into one that refers to the shards of all; nothing is copied or packed anew.
+
+    Splits are kept by their names: all inputs are split, or none is. Sequences are joined where tokenizer, recipe and
+    settings are the same. An example that stands in two inputs stands in the output twice: run `shardkit dedup` on the
+    inputs instead where that matters, and `shardkit audit` on a concat of splits.
+
+    \b
+    shardkit concat work/2024 work/2025 -o work/both
+    shardkit concat work/tokens work/more-tokens -o work/all-tokens
+    """
+    result = run(ConcatConfig(inputs=datasets, **given))
+    table = _table(result)
+    if not result.dry_run:
+        say(table, quiet=quiet)
+    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
+    print_result(result.to_json(), as_json=as_json, text=text)
+
+
+def _table(result: ConcatResult) -> str:
+    lines = [f"{result.counts['kept']} examples in {result.num_shards} shards of the inputs"]
+    lines += [f"  {split}: {totals.get('examples', 0)}" for split, totals in result.totals["by_split"].items()]
+    if result.unchanged:
+        lines.append("unchanged")
+    return "\n".join(lines)

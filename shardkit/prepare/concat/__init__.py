@@ -1,0 +1,1 @@
+"""concat: datasets as one, their shards by reference."""

@@ -1,0 +1,95 @@
+"""`shardkit concat`: datasets in, one view of all their rows out. Nothing is packed anew.
+
+    inputs by id -> do they fit -> entries of their shards, tables joined -> commit
+
+The result holds every shard of each input with equal digests: to a reader of one of them it is an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shardkit.errors import ConfigError, IntegrityError
+from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig, ConcatResult
+from shardkit.prepare.concat.fit import check_fit, tokenized
+from shardkit.prepare.concat.join import Joined
+from shardkit.records import Tally
+from shardkit.store.dataset import Dataset, check_file
+from shardkit.store.merge import Sealed
+from shardkit.store.output import Output
+
+
+def run(config: ConcatConfig) -> ConcatResult:
+    """Join the inputs and commit the view; or say that it is there already; or only count (dry run).
+
+    Raises:
+        ConfigError: where the inputs are not of one kind.
+        IntegrityError: where an input is damaged.
+        OutputError: where the output cannot be written.
+    """
+    datasets = sorted((Dataset.open(path, base=config.bases) for path in config.inputs), key=lambda one: one.id)
+    if not datasets:
+        raise ConfigError("there is nothing to join", hint="name two datasets or more")
+    check_fit(datasets)
+    joined = Joined(datasets=tuple(datasets))
+    tally = Tally(read=joined.num_rows, kept=joined.num_rows)
+    tables = joined.tables()
+    if config.dry_run:
+        return _result(config, None, joined, tally)
+    if config.output is None:
+        raise ConfigError("there is no output", hint="name one with -o, or use --dry-run")
+    first = datasets[0]
+    with Output(
+        config.output,
+        stage="concat",
+        # Sequences have one recipe all of them, and whoever reads them looks for it here.
+        recipe=first.recipe if tokenized(first) else {"version": CONCAT_VERSION},
+        inputs=[dataset.id for dataset in datasets],
+        protected=sorted(set(joined.locations.values())),
+        overwrite=config.overwrite,
+    ) as output:
+        if output.unchanged is not None:
+            return _result(config, output.unchanged, joined, tally, unchanged=True)
+        sealed = Sealed(
+            tally=tally,
+            splits=joined.splits,
+            shards=joined.shards,
+            sequences=joined.sequences,
+            tables=tables,
+            provenance=joined.provenance(),
+            files=_tokenizer(first),
+            locations=joined.locations,
+            totals=joined.totals(),
+            format_versions={"concat": CONCAT_VERSION},
+        )
+        return _result(config, output.commit(sealed), joined, tally)
+
+
+def _tokenizer(dataset: Dataset) -> Mapping[str, bytes]:
+    """The files of its tokenizer, the same in all inputs."""
+    found = {}
+    for file in dataset.manifest.files:
+        if file.path.startswith("tokenizer/"):
+            path = dataset.path / file.path
+            check_file(path, size=file.size, digest=file.xxh3)
+            try:
+                found[file.path] = path.read_bytes()
+            except OSError as error:
+                raise IntegrityError(
+                    f"the file cannot be read ({error.strerror})", where=str(path), hint="restore it"
+                ) from error
+    return found
+
+
+def _result(
+    config: ConcatConfig, dataset: Dataset | None, joined: Joined, tally: Tally, *, unchanged: bool = False
+) -> ConcatResult:
+    counts = tally.to_json()
+    return ConcatResult(
+        path=config.output if dataset else None,
+        dataset_id=dataset.id if dataset else None,
+        unchanged=unchanged,
+        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        totals=joined.totals(),
+        num_shards=len(joined.shards) + len(joined.sequences),
+    )
