@@ -46,6 +46,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"shardkit.cli.{cmd_name.replace('-', '_')}")
+        if "pyarrow" in sys.modules:  # loaded by the command; `shardkit --help` goes without
+            importlib.import_module("shardkit.store.pandas_free").spare_pandas()
         command: click.Command = module.command
         return command
 

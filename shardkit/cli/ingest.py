@@ -163,9 +163,12 @@ def _format_and_paths(first: str, rest: tuple[Path, ...], recipe: str | None) ->
     return first, rest
 
 
+_COUNTS = ["input", "read", "kept", "excluded"]
+
+
 def _accounts(dataset: Path) -> Iterator[str]:
     """A line for each input that holds records, where there are several; of many, only those with the most exclusions."""
-    table = Dataset.open(dataset).table("inputs", ["input", "read", "kept", "excluded"]).drop_null()
+    table = Dataset.open(dataset).table("inputs", [*_COUNTS, "excluded_by_reason"]).drop_null()
     if table.num_rows < 2:
         return
     table = table.sort_by([("excluded", "descending"), ("input", "ascending")])
@@ -173,7 +176,9 @@ def _accounts(dataset: Path) -> Iterator[str]:
     for row in table.slice(0, _INPUTS_SHOWN).to_pylist():
         if many and not row["excluded"]:
             break
-        yield f"  {plain(row['input'], 80)}: read {row['read']} = kept {row['kept']} + excluded {row['excluded']}"
+        reasons = ", ".join(f"{reason} {count}" for reason, count in orjson.loads(row["excluded_by_reason"]).items())
+        account = f"read {row['read']} = kept {row['kept']} + excluded {row['excluded']}"
+        yield f"  {plain(row['input'], 80)}: {account}" + (f" ({reasons})" if reasons else "")
     if many:
         yield f"  the accounts of all {table.num_rows} inputs are in tables/inputs.parquet"
 

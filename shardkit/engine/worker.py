@@ -6,4 +6,8 @@ import pyarrow as pa
 import xxhash
 from PIL import Image
 
+from shardkit.store.pandas_free import spare_pandas
+
+spare_pandas()
+
 __all__ = ["Image", "np", "orjson", "pa", "xxhash"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,3 +51,13 @@ class Tally:
             "excluded_by_reason": dict(sorted(self.excluded.items())),
             "changes": dict(sorted(self.changes.items())),
         }
+
+    @classmethod
+    def from_json(cls, counts: Mapping[str, Any]) -> Tally:
+        """What `to_json` gave."""
+        return cls(
+            read=counts["read"],
+            kept=counts["kept"],
+            excluded=Counter(counts["excluded_by_reason"]),
+            changes=Counter(counts["changes"]),
+        )

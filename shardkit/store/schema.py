@@ -124,6 +124,7 @@ TABLES: dict[str, pa.Schema] = {
             ("read", pa.int64()),
             ("kept", pa.int64()),
             ("excluded", pa.int64()),
+            ("excluded_by_reason", pa.string()),
         ]
     ),
     "missing": pa.schema(

@@ -54,12 +54,7 @@ class Receipt:
     """What the stage wants to know again on a rerun, for instance digests of the files it read."""
 
     def restored_tally(self) -> Tally:
-        return Tally(
-            read=self.tally["read"],
-            kept=self.tally["kept"],
-            excluded=Counter(self.tally["excluded_by_reason"]),
-            changes=Counter(self.tally["changes"]),
-        )
+        return Tally.from_json(self.tally)
 
     def part(self, target: Path, table: str) -> pa.Table | None:
         """The rows that the unit has for `table`."""

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
+from shardkit.digest import canonical_json
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.roots import FileRead
 from shardkit.records import Exclusion, Tally
 from shardkit.store.schema import TABLES
 
-Accounts = dict[str, list[int]]
-"""Input -> [read, kept, excluded]."""
+Accounts = dict[str, Tally]
+"""Of each input."""
 
 JUDGED_FROM = 1000
 """Records: below it --max-bad is not judged, so that small sets commit."""
@@ -50,29 +51,28 @@ def inputs_table(
     Raises:
         SourceError: where an input's accounts do not balance.
     """
-    for name, (read, kept, excluded) in accounts.items():
-        if read != kept + excluded:
+    for name, account in accounts.items():
+        if not account.balanced:
             raise SourceError(
-                f"rows are lost: read {read}, kept {kept}, excluded {excluded}",
+                f"rows are lost: read {account.read}, kept {account.kept}, excluded {sum(account.excluded.values())}",
                 where=name,
                 hint="this is a fault of shardkit; please report it with the command line",
             )
     rows = [
-        input_row(file, None if name in beside else accounts.get(name, [0, 0, 0]))
+        input_row(file, None if name in beside else accounts.get(name, Tally()))
         for name, file in sorted(digests.items())
     ]
     rows += [input_row(file, None) for file in maps]
     return pa.Table.from_pylist(rows, schema=TABLES["inputs"])
 
 
-def input_row(file: FileRead, account: list[int] | None) -> dict[str, object]:
+def input_row(file: FileRead, account: Tally | None) -> dict[str, object]:
     """A row of tables/inputs; the counts are null for a file that holds no records."""
-    read, kept, excluded = account or (None, None, None)
+    counts = dict.fromkeys(("read", "kept", "excluded")) if account is None else account.to_json()
     return {
         "input": file.name,
         "size": file.size,
         "xxh3": file.xxh3,
-        "read": read,
-        "kept": kept,
-        "excluded": excluded,
+        **{name: counts[name] for name in ("read", "kept", "excluded")},
+        "excluded_by_reason": None if account is None else canonical_json(account.excluded).decode(),
     }

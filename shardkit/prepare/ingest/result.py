@@ -61,12 +61,7 @@ def committed(path: Path, dataset: Dataset, tally: Tally, shards: Iterable[Mappi
 def found(path: Path, dataset: Dataset) -> IngestResult:
     """Of a dataset that was there already."""
     counts, totals = dataset.manifest.counts, _sums(dataset.manifest.totals["by_split"].values())
-    tally = Tally(
-        read=counts["read"],
-        kept=counts["kept"],
-        excluded=Counter(counts["excluded_by_reason"]),
-        changes=Counter(counts["changes"]),
-    )
+    tally = Tally.from_json(counts)
     return IngestResult(
         path=path,
         dataset=dataset.id,

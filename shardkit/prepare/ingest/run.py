@@ -28,7 +28,6 @@ from shardkit.prepare.ingest.accounts import Accounts, input_row, inputs_table, 
 from shardkit.prepare.ingest.columns import check_fields
 from shardkit.prepare.ingest.config import INGEST_VERSION, MISSING_IMAGE, IngestConfig
 from shardkit.prepare.ingest.containers.streams import Opener
-from shardkit.prepare.ingest.example import Kept
 from shardkit.prepare.ingest.formats import SOURCES, Source
 from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.group import group_key
@@ -47,7 +46,6 @@ from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.rows import payload
 from shardkit.store.units import Receipt, UnitWriter
 
 
@@ -214,24 +212,27 @@ class _Ingest:
         output.drop(name)
         return False
 
-    def _take(self, done: Done, tally: Tally, accounts: Accounts) -> Iterator[Kept | Exclusion]:
-        """Count the results of a chunk; stops at --limit, and at the first exclusion with --on-error fail."""
-        for result in done.results:
-            if self.config.limit is not None and self.read >= self.config.limit:
-                return
-            self.read += 1
-            tally.read += 1
-            account = accounts.setdefault(result.input, [0, 0, 0])
-            account[0] += 1
-            if isinstance(result, Kept):
-                tally.kept += 1
-                account[1] += 1
-            else:
-                self._exclude(result)
-                tally.excluded[result.reason] += 1
-                account[2] += 1
-            yield result
+    def _take(self, done: Done, tally: Tally, accounts: Accounts) -> Done:
+        """Count the results of a chunk: all of them, or those up to --limit.
+
+        Raises:
+            SourceError: at the first exclusion with --on-error fail.
+        """
+        if self.config.limit is not None:
+            done = done.first(self.config.limit - self.read)
+        for name, outcome in zip(done.inputs(), done.outcomes, strict=True):
+            account = accounts.setdefault(name, Tally())
+            for counts in (tally, account):
+                counts.read += 1
+                if outcome is None:
+                    counts.kept += 1
+                else:
+                    counts.excluded[outcome.reason] += 1
+            if outcome is not None:
+                self._exclude(outcome)
+        self.read += len(done.outcomes)
         tally.changes.update(done.changes)
+        return done
 
     def _exclude(self, exclusion: Exclusion) -> None:
         self.excluded += 1
@@ -262,10 +263,10 @@ class _Ingest:
         images = size = 0
         accounts: Accounts = {}
         for done in self._done(None):
-            for result in self._take(done, tally, accounts):
-                if isinstance(result, Kept):
-                    images += len(result.example.images)
-                    size += payload(result.example)
+            taken = self._take(done, tally, accounts)
+            if taken.rows is not None:
+                images += sum(taken.rows.num_images)
+                size += sum(taken.rows.sizes)
             self._say(done)
             if self._full:
                 break
@@ -320,7 +321,7 @@ class _Ingest:
         accounts: Accounts = {}
         for receipt in receipts:
             for name, counts in receipt.notes["inputs"].items():
-                accounts[name] = [a + b for a, b in zip(accounts.get(name, [0, 0, 0]), counts, strict=True)]
+                accounts.setdefault(name, Tally()).add(Tally.from_json(counts))
         return accounts
 
     def _write_unit(self, unit: Unit, results: Iterator[Done], writer: UnitWriter) -> None:
@@ -329,21 +330,13 @@ class _Ingest:
         missing: list[dict[str, Any]] = []
         containers = unit.inputs
         for done in results:
-            taken = set()
-            for result in self._take(done, writer.tally, accounts):
-                taken.add((result.input, result.position))
-                if isinstance(result, Kept):
-                    writer.add(
-                        result.example,
-                        input=result.input,
-                        position=result.position,
-                        assets=result.assets,
-                        provenance=result.provenance,
-                        marks=result.marks,
-                    )
-                else:
-                    writer.exclude(result)
-            missing += [row for row in done.missing if (row["input"], row["position"]) in taken]
+            taken = self._take(done, writer.tally, accounts)
+            if taken.rows is not None:
+                writer.extend(taken.rows)
+            for outcome in taken.outcomes:
+                if outcome is not None:
+                    writer.exclude(outcome)
+            missing += taken.missing
             for file in done.files:
                 if file.name in containers:
                     self._note(file, containers[file.name].size)
@@ -361,7 +354,7 @@ class _Ingest:
                 "unit": fingerprint(unit.key()),
                 "files": [[file.name, file.size, file.xxh3] for file in read],
                 "maps": [[file.name, file.size, file.xxh3] for file in self.maps],
-                "inputs": {name: account for name, account in sorted(accounts.items()) if name in containers},
+                "inputs": {name: account.to_json() for name, account in sorted(accounts.items()) if name in containers},
             }
         )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
@@ -20,6 +20,7 @@ from shardkit.prepare.ingest.record import Record, exclusion
 from shardkit.prepare.ingest.roots import FileRead, Roots, digest_input
 from shardkit.prepare.ingest.units import InputFile
 from shardkit.records import Exclusion
+from shardkit.store.columns import Rows, to_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,11 +52,31 @@ class Done:
     unit: int
     weight: int = 0
     """That of the task."""
-    results: tuple[Kept | Exclusion, ...] = ()
+    outcomes: tuple[Exclusion | None, ...] = ()
+    """Of each record, in order; None is one that was kept, the next of `rows`."""
+    rows: Rows | None = None
     changes: Counter[str] = field(default_factory=Counter)
     files: tuple[FileRead, ...] = ()
     missing: tuple[dict[str, Any], ...] = ()
     """Rows of tables/missing."""
+
+    def inputs(self) -> Iterator[str]:
+        """The input of each record."""
+        kept = iter([] if self.rows is None else self.rows.places["input"].to_pylist())
+        for outcome in self.outcomes:
+            yield next(kept) if outcome is None else outcome.input
+
+    def first(self, count: int) -> Done:
+        """The same of the first `count` records alone."""
+        if count >= len(self.outcomes):
+            return self
+        outcomes = self.outcomes[:count]
+        rows = self.rows and self.rows.slice(0, outcomes.count(None))
+        named = {(outcome.input, outcome.position) for outcome in outcomes if outcome is not None}
+        if rows is not None:
+            named.update(zip(rows.places["input"].to_pylist(), rows.places["position"].to_pylist(), strict=True))
+        missing = tuple(row for row in self.missing if (row["input"], row["position"]) in named)
+        return replace(self, outcomes=outcomes, rows=rows, missing=missing)
 
 
 def work(job: Job, task: Task) -> Done:
@@ -79,16 +100,26 @@ def work(job: Job, task: Task) -> Done:
         for pair in task.chunk.pairs:
             for name in pair.files:
                 reader.unread(name)
-    for result in results:
-        if isinstance(result, Kept) and result.changes:
-            changes.update(result.changes)
+    kept = [result for result in results if isinstance(result, Kept)]
+    for one in kept:
+        changes.update(one.changes)
     return Done(
         unit=task.unit,
         weight=task.weight,
-        results=tuple(results),
+        outcomes=tuple(result if isinstance(result, Exclusion) else None for result in results),
+        rows=_rows(kept) if kept else None,
         changes=changes,
         files=tuple(reader.files.values()),
         missing=tuple(missing),
+    )
+
+
+def _rows(kept: Sequence[Kept]) -> Rows:
+    return to_rows(
+        [one.example for one in kept],
+        [{"input": one.input, "position": one.position, **one.marks} for one in kept],
+        assets=[row for one in kept for row in one.assets],
+        provenance=[row for one in kept for row in one.provenance],
     )
 
 

@@ -39,14 +39,14 @@ def test_the_accounts_of_each_input_are_printed(capsys, tmp_path, rows):
     (rows.parent / "b.jsonl").write_bytes(jsonl([{"text": "four"}]))
     _, _, err = call(capsys, "ingest", "rows", rows.parent, "-o", tmp_path / "out", "--workers", 1)
     assert err.splitlines()[-2:] == [
-        "  rows.jsonl: read 3 = kept 2 + excluded 1",
+        "  rows.jsonl: read 3 = kept 2 + excluded 1 (wrong_type 1)",
         "  b.jsonl: read 1 = kept 1 + excluded 0",
     ]
     for number in range(20):
         (rows.parent / f"c{number}.jsonl").write_bytes(jsonl([{"text": f"more {number}"}]))
     _, _, err = call(capsys, "ingest", "rows", rows.parent, "-o", tmp_path / "many", "--workers", 1)
     assert err.splitlines()[-2:] == [
-        "  rows.jsonl: read 3 = kept 2 + excluded 1",
+        "  rows.jsonl: read 3 = kept 2 + excluded 1 (wrong_type 1)",
         "  the accounts of all 22 inputs are in tables/inputs.parquet",
     ]
 
