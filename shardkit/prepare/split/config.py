@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup import MATCHERS
+from shardkit.prepare.dedup import MATCHERS, near_text
 from shardkit.prepare.ingest.group import suffix_list_version
 from shardkit.prepare.split.declared import check_group_by
+from shardkit.prepare.split.near import NearRules
+from shardkit.prepare.split.times import Cutoffs
+from shardkit.store.dataset import Dataset
 from shardkit.store.units import SHARD_FORMATS
 
-SPLIT_VERSION = 1
+SPLIT_VERSION = 2
 """Part of every recipe: a change of what split makes of equal input gets a new number."""
 UNIT_SIZE = 256_000_000
+EDGES = ("near", "exact")
 MISSING_GROUP = ("own", "fail")
+MISSING_PARENT = ("fail", "own")
+MISSING_TIME = ("exclude", "fail")
+EARLIEST = "train"
+"""With --split-by-time: the split before the first cutoff."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _HINT = "write --ratios train=0.9,val=0.05,test=0.05"
 
@@ -33,15 +41,33 @@ class SplitConfig:
     input: Path
     output: Path | None
     """None with dry_run."""
-    ratios: Ratios
+    ratios: Ratios | None = None
+    """None: as the older split, or by time."""
+    time_field: str | None = None
+    """A metadata field; the splits are parted by `cutoffs` instead of shares."""
+    cutoffs: Cutoffs = ()
     group_by: str | None = None
-    """A metadata field, @source, @domain, @path or @path:REGEX; None: the group that ingest gave."""
+    """A metadata field, @source, @domain, @path or @path:REGEX; None: as the older split, or the group that ingest gave."""
+    edges: str = "near"
+    """near: near pictures and texts are tied, as dedup found them, else compared here | exact: only equal ones are"""
+    preset: str | None = None
+    """Key of near_text.PRESETS: what a near text is; None: as dedup or the older split took it, else web."""
     like: Path | None = None
     """An older split: what it placed stays where it is."""
-    salt: str = ""
-    """Another salt is another split of the same data."""
+    parents: tuple[Path, ...] = ()
+    """Datasets that hold what rows were made from; they tie, and are not split."""
+    parent_field: str | None = None
+    """A metadata field with the example id, or ids, of what a row was made from; beside tables/examples.parent_id."""
+    salt: str | None = None
+    """Another salt is another split of the same data; None: as the older split, or empty."""
+    exact: bool = False
+    """Fill the shares greedily, however many groups there are."""
     on_missing_group: str = "own"
     """own: an example without a key is a group of its own | fail"""
+    on_missing_parent: str = "fail"
+    """own: examples of a parent that is nowhere are tied to one another alone | fail"""
+    on_missing_time: str = "exclude"
+    """exclude: an example without a time that can be read is left out | fail"""
     frequent_asset_limit: int = 20
     """An image or text in more declared groups than that ties nothing."""
     max_group_share: float = 0.05
@@ -59,13 +85,15 @@ class SplitConfig:
 
     def __post_init__(self) -> None:
         check_group_by(self.group_by)
-        _check_ratios(self.ratios)
-        if self.on_missing_group not in MISSING_GROUP:
-            raise ConfigError(
-                f"--on-missing-group {self.on_missing_group!r} is none of {', '.join(MISSING_GROUP)}", hint="choose one"
-            )
-        if self.shards not in SHARD_FORMATS:
-            raise ConfigError(f"--shards {self.shards!r} is none of {', '.join(SHARD_FORMATS)}", hint="choose one")
+        if self.ratios is not None:
+            _check_ratios(self.ratios)
+        _known("--edges", self.edges, EDGES)
+        _known("--preset", self.preset or "web", near_text.PRESETS)
+        _known("--on-missing-group", self.on_missing_group, MISSING_GROUP)
+        _known("--on-missing-parent", self.on_missing_parent, MISSING_PARENT)
+        _known("--on-missing-time", self.on_missing_time, MISSING_TIME)
+        _known("--shards", self.shards, SHARD_FORMATS)
+        self._check_division()
         if min(self.shard_size, self.unit_size) < 1:
             raise ConfigError("a shard or unit of no bytes", hint="raise --shard-size and --unit-size")
         if self.frequent_asset_limit < 1 or not 0 < self.max_group_share <= 1:
@@ -73,24 +101,96 @@ class SplitConfig:
                 "a limit is out of its range", hint="--frequent-asset-limit from 1 on, --max-group-share over 0 to 1"
             )
 
+    def _check_division(self) -> None:
+        """By shares, by time, or as the older split."""
+        if self.ratios is None and self.time_field is None and self.like is None:
+            raise ConfigError("nothing says how to divide", hint=f"{_HINT}, or --split-by-time FIELD --cutoff DATE")
+        if self.time_field is not None and (self.ratios is not None or self.exact):
+            raise ConfigError(
+                "--split-by-time divides by cutoffs, --ratios and --exact by shares", hint="leave one of the two out"
+            )
+        if (self.time_field is not None) != bool(self.cutoffs):
+            raise ConfigError(
+                "--split-by-time FIELD and --cutoff DATE belong together",
+                hint="write --split-by-time published --cutoff 2021-06-30",
+            )
+        for name, _ in self.cutoffs:
+            if not _NAME.fullmatch(name) or name in ("all", EARLIEST):
+                raise ConfigError(
+                    f"--cutoff: {name!r} cannot begin a split; what is before the first cutoff is {EARLIEST}",
+                    hint="write --cutoff val=2021-01-01 --cutoff test=2021-07-01",
+                )
+
+    def completed(self, old: Dataset | None) -> SplitConfig:
+        """With what the older split did, where nothing else is asked for.
+
+        Raises:
+            ConfigError: where groups or times are asked for that are not those of the older split.
+        """
+        if old is None:
+            return replace(self, salt=self.salt or "")
+        before = old.recipe
+        if self.group_by is not None and self.group_by != before["group_by"]:
+            raise ConfigError(
+                f"the older split was grouped by {before['group_by'] or 'what ingest gave'}, this one by {self.group_by}",
+                where=str(old.path),
+                hint="leave --group-by out: keys of another kind would place everything anew",
+            )
+        time = before.get("time")
+        if time is not None and (self.ratios is not None or self.time_field not in (None, time["field"])):
+            raise ConfigError(
+                f"the older split was by the time {time['field']}",
+                where=str(old.path),
+                hint="leave --ratios out, or name the same field with --split-by-time",
+            )
+        by_time = time is not None and self.time_field is None
+        return replace(
+            self,
+            group_by=before["group_by"],
+            salt=before["salt"] if self.salt is None else self.salt,
+            ratios=_pairs(before["ratios"])
+            if self.ratios is None and self.time_field is None and not by_time
+            else self.ratios,
+            time_field=time["field"] if time is not None and by_time else self.time_field,
+            cutoffs=_pairs(time["cutoffs"]) if time is not None and by_time else self.cutoffs,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the splits."""
+        if self.time_field is not None:
+            return (EARLIEST, *(name for name, _ in self.cutoffs))
+        return tuple(name for name, _ in self.ratios or ())
+
     @property
     def shares(self) -> dict[str, Fraction]:
-        """Split -> share asked, exactly as written."""
-        return {name: Fraction(share) for name, share in self.ratios}
+        """Split -> share asked, exactly as written; empty where the splits are parted by time."""
+        return {name: Fraction(share) for name, share in self.ratios or ()}
 
-    def recipe(self, like: str | None) -> dict[str, Any]:
+    def recipe(self, rules: NearRules, like: str | None = None, parents: Sequence[str] = ()) -> dict[str, Any]:
         """The config as JSON values.
 
         Args:
+            rules: what is near.
             like: dataset id of the older split.
+            parents: dataset ids.
         """
+        time = {"field": self.time_field, "cutoffs": [list(pair) for pair in self.cutoffs]}
         return {
             "version": SPLIT_VERSION,
-            "ratios": [list(pair) for pair in self.ratios],
+            "ratios": [list(pair) for pair in self.ratios or ()],
+            "time": time if self.time_field is not None else None,
             "group_by": self.group_by,
+            "edges": self.edges,
+            "near": rules.recipe(),
             "like": like,
-            "salt": self.salt,
+            "parents": sorted(parents),
+            "parent_field": self.parent_field,
+            "salt": self.salt or "",
+            "exact": self.exact,
             "on_missing_group": self.on_missing_group,
+            "on_missing_parent": self.on_missing_parent,
+            "on_missing_time": self.on_missing_time,
             "frequent_asset_limit": self.frequent_asset_limit,
             "max_group_share": self.max_group_share,
             "allow_empty": self.allow_empty,
@@ -100,6 +200,15 @@ class SplitConfig:
             "matchers": {level: matcher.VERSION for level, matcher in MATCHERS.items()},
             "public_suffix_list": suffix_list_version() if self.group_by == "@domain" else None,
         }
+
+
+def _pairs(stored: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in stored)
+
+
+def _known(option: str, value: str, there: Iterable[str]) -> None:
+    if value not in there:
+        raise ConfigError(f"{option} {value!r} is none of {', '.join(there)}", hint="choose one")
 
 
 def parse_ratios(text: str) -> Ratios:
@@ -144,7 +253,7 @@ class SplitResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """As in the manifest: splits, by_source, groups, boilerplate, conflicts, notes."""
+    """As in the manifest: splits, by_source, by_language, groups, boilerplate, conflicts, notes, ..."""
 
     @property
     def dry_run(self) -> bool:

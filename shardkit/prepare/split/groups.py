@@ -1,4 +1,4 @@
-"""Groups of rows: joined by declared keys, shared images and texts, and parents; and what is too frequent to join."""
+"""Groups of rows: joined by declared keys, equal and near values, and parents; and what is too frequent to join."""
 
 from __future__ import annotations
 
@@ -6,22 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardkit.errors import SourceError
-from shardkit.prepare.components import Indices, components, in_many_groups, same_value
-from shardkit.prepare.dedup.facts import Facts
-from shardkit.prepare.dedup.inputs import facts_of
+from shardkit.prepare.components import Edges, Indices, components, in_many_groups, same_value
 from shardkit.prepare.dedup.keys import Keys
-from shardkit.prepare.dedup.report import excerpt
 from shardkit.prepare.split.rows import Rows
-from shardkit.prepare.split.ties import KINDS, tie_values
-
-GUARD_ROWS = 1000
-"""A component with fewer examples is never called a giant."""
-_NAMED_TIES = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +20,9 @@ class Groups:
     of_row: Indices
     """[N] the component of each row."""
     frequent: Keys
-    """Values, ascending, that stand in too many declared groups: they tie nothing."""
+    """Values, ascending, that stand in too many declared groups: that they are equal ties nothing."""
+    common: Keys
+    """Values, ascending, of which two may be near and are not tied by it: copies of something too frequent."""
 
     @cached_property
     def num(self) -> int:
@@ -50,7 +42,7 @@ class Groups:
     def declared(self) -> Indices:
         """Number of declared groups, by component."""
         known = self.rows.declared >= 0
-        pairs = np.unique(np.stack([self.of_row[known], self.rows.declared[known]]), axis=1)
+        pairs = _distinct_pairs(self.of_row[known], self.rows.declared[known])
         return np.bincount(pairs[0], minlength=int(self.of_row.max(initial=-1)) + 1)
 
     @cached_property
@@ -73,95 +65,67 @@ class Groups:
 
 def join(rows: Rows, *, frequent_limit: int) -> Groups:
     """Find the components."""
-    frequent = in_many_groups(rows.values, rows.declared[rows.value_rows], frequent_limit)
-    frequent = np.union1d(frequent, rows.permitted)
+    declared = rows.declared[rows.value_rows]
+    frequent = np.union1d(in_many_groups(rows.values, declared, frequent_limit), rows.permitted[0])
+    common = np.union1d(_near_to_many(rows, frequent, frequent_limit), rows.permitted[1])
     ties = ~np.isin(rows.values, frequent)
     nodes = np.arange(len(rows))
     edges = [
         same_value(rows.values[ties], rows.value_rows[ties]),
         same_value(rows.keys, nodes),
         same_value((rows.joined + 1).astype(np.uint64), nodes),
-        _near(rows, frequent),
+        _near(rows, common),
+        _lineage(rows),
     ]
-    derived = np.flatnonzero(rows.parents)
-    if len(derived):
-        # A parent that is not here still ties its children to one another.
-        parents = np.flatnonzero(np.isin(rows.ids, rows.parents[derived]))
-        edges.append(
-            same_value(np.concatenate([rows.ids[parents], rows.parents[derived]]), np.concatenate([parents, derived]))
-        )
-    return Groups(rows=rows, of_row=components(len(rows), edges), frequent=frequent)
+    return Groups(rows=rows, of_row=components(len(rows), edges), frequent=frequent, common=common)
 
 
-def _near(rows: Rows, frequent: Keys) -> tuple[Indices, Indices]:
-    """Near rows; pictures that look alike tie nothing where one of them is boilerplate."""
-    common = np.zeros(len(rows), np.bool_)
-    common[rows.value_rows[np.isin(rows.values, frequent)]] = True
+def near_ties(rows: Rows, common: Keys) -> tuple[Keys, Keys]:
+    """The pairs of near values that tie: not both of them are copies of something too frequent."""
     one, two = rows.near
-    ties = ~(rows.near_pictures & (common[one] | common[two]))
+    ties = ~(np.isin(one, common) & np.isin(two, common))
     return one[ties], two[ties]
 
 
-def guard(groups: Groups, *, share: float) -> None:
-    """Stop where declared groups run together into a giant.
+def _near(rows: Rows, common: Keys) -> Edges:
+    one, two = near_ties(rows, common)
+    order = np.argsort(rows.values, kind="stable")
+    known = rows.values[order]
+    at = [order[np.searchsorted(known, side)] if len(side) else np.empty(0, np.int64) for side in (one, two)]
+    return rows.value_rows[at[0]], rows.value_rows[at[1]]
 
-    Raises:
-        SourceError: naming its size and the ties that join most groups.
+
+def _lineage(rows: Rows) -> Edges:
+    """Rows with what they were made from; a parent that is not here still ties its children to one another."""
+    parents = np.flatnonzero(np.isin(rows.ids, rows.parents))
+    return same_value(np.concatenate([rows.ids[parents], rows.parents]), np.concatenate([parents, rows.children]))
+
+
+def _near_to_many(rows: Rows, frequent: Keys, limit: int) -> Keys:
+    """Values that, with all that are near to them, stand in more than `limit` declared groups; and what is near to them.
+
+    limit 2      a: g1 g2     b: g3     c: g4         a - b - c
+    b sees g1 g2 g3 g4: it is too frequent, and a and c are copies of it. All three are listed.
     """
-    total = groups.rows.num_own
-    giants = np.flatnonzero((groups.declared >= 2) & (groups.size > GUARD_ROWS) & (groups.size > share * total))
-    if len(giants) == 0:
-        return
-    giant = giants[np.argmax(groups.size[giants])]
-    size = int(groups.size[giant])
-    ties = "; ".join(_strongest(groups, int(giant)))
-    raise SourceError(
-        f"{size} of {total} examples ({size / total:.1%}, the limit is {share:.1%}) and {groups.declared[giant]} declared "
-        f"groups hang together; they are tied by {ties}",
-        hint="lower --frequent-asset-limit so that such ties count as boilerplate, or raise --max-group-share",
-    )
+    one, two = rows.near
+    declared = rows.declared[rows.value_rows]
+    values, groups = _distinct_pairs(rows.values[declared >= 0], declared[declared >= 0])
+    here, there = np.concatenate([one, two]), np.concatenate([two, one])
+    begin, end = np.searchsorted(values, there), np.searchsorted(values, there, side="right")
+    # One group more than the limit settles it, however many there are.
+    counts = np.minimum(end - begin, limit + 1)
+    ends = np.cumsum(counts)
+    places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - counts), counts)
+    seen_by = np.concatenate([np.repeat(here, counts), values])
+    seen = np.concatenate([groups[places], groups])
+    many = np.union1d(in_many_groups(seen_by, seen, limit), frequent)
+    return np.union1d(many[np.isin(many, here)], there[np.isin(here, many)])
 
 
-def _strongest(groups: Groups, component: int) -> list[str]:
-    """The ties inside a component that join the most declared groups, in words."""
-    rows = groups.rows
-    inside = (groups.of_row[rows.value_rows] == component) & ~np.isin(rows.values, groups.frequent)
-    values, of_value = rows.values[inside], rows.value_rows[inside]
-    declared = rows.declared[of_value]
-    pairs = np.unique(np.stack([values, declared.astype(np.uint64)])[:, declared >= 0], axis=1)
-    distinct, counts = np.unique(pairs[0], return_counts=True)
-    distinct, counts = distinct[counts > 1], counts[counts > 1]
-    top = distinct[np.lexsort((distinct, -counts))][:_NAMED_TIES]
-    known = describe(rows, {int(value): int(of_value[np.argmax(values == value)]) for value in top})
-    joined = dict(zip(distinct.tolist(), counts.tolist(), strict=True))
-    return [f"{kind} {short} in {joined[value]} groups" for value, (kind, _, short) in known.items()]
-
-
-def describe(rows: Rows, places: dict[int, int]) -> dict[int, tuple[str, str, str]]:
-    """64 bits of a tie -> (kind, full value, the value in short), read from a row that has it.
-
-    Args:
-        places: 64 bits -> number of a row.
-    """
-    wanted: dict[int, list[int]] = {}
-    for value, row in places.items():
-        wanted.setdefault(row, []).append(value)
-    facts = dict(_facts_at(rows, np.array(sorted(wanted), np.int64)))
-    found = {}
-    for row, values in wanted.items():
-        of_row = {bits: (level, value) for level, value, bits in tie_values(facts[row])}
-        for value in values:
-            level, text = of_row[value]
-            found[value] = (KINDS[level], text, excerpt(text) if level == "text" else text[:16])
-    return {value: found[value] for value in places}
-
-
-def _facts_at(rows: Rows, positions: npt.NDArray[np.int64]) -> list[tuple[int, Facts]]:
-    """Facts of some rows, with their numbers."""
-    found = []
-    for piece in rows.slices:
-        inside = np.flatnonzero(np.isin(piece.positions, positions))
-        if len(inside):
-            part = piece.only(inside)
-            found += list(zip(part.positions.tolist(), facts_of(part), strict=True))
-    return found
+def _distinct_pairs(one: np.typing.NDArray[np.generic], two: Indices) -> tuple[np.typing.NDArray[np.generic], Indices]:
+    """Pairs that differ, ascending by (one, two)."""
+    order = np.lexsort((two, one))
+    one, two = one[order], two[order]
+    fresh = np.ones(len(one), np.bool_)
+    fresh[1:] = (one[1:] != one[:-1]) | (two[1:] != two[:-1])
+    return one[fresh], two[fresh]

@@ -38,11 +38,11 @@ class Ledger:
 
         Args:
             names: of the splits.
-            split_of: [num_own] place of the row's split.
+            split_of: [num_own] place of the row's split; -1 where it has none, and no row in the ledger.
         """
         own = slice(0, rows.num_own)
         keys, first, counts = np.unique(rows.keys[own], return_index=True, return_counts=True)
-        new = self.placed(keys) < 0
+        new = (self.placed(keys) < 0) & (split_of[first] >= 0)
         keys, first, counts = keys[new], first[new], counts[new]
         declared = rows.declared[own][first]
         ids = rows.examples["example_id"].take(pa.array(first)).to_pylist()
@@ -78,7 +78,7 @@ def read_ledger(old: Dataset | None, names: tuple[str, ...]) -> Ledger:
             raise ConfigError(
                 f"the older split has a split {name!r}, which --ratios does not name",
                 where=str(old.path),
-                hint=f"give {name} a share in --ratios",
+                hint=f"give {name} a share in --ratios, or leave --ratios out to ask for the same ones",
             )
     keys = np.zeros(table.num_rows, np.uint64)
     of_group = np.array([kind == GROUP for kind in table["kind"].to_pylist()], np.bool_)

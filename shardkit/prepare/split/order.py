@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -82,3 +84,52 @@ def cut_units(sizes: npt.NDArray[np.int64], components: Indices, *, unit_size: i
 
 def _bytes(ends: npt.NDArray[np.int64], begin: int, stop: int) -> int:
     return int(ends[stop - 1] - (ends[begin - 1] if begin else 0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prefix:
+    """How far the shards of a split, read from the first on, stray from its sources as a whole."""
+
+    shards: int
+    worst: float
+    """The largest difference between a source's share of the rows of some first shards and of all rows."""
+    source: str | None
+    """Of which source."""
+    after: int
+    """After how many shards."""
+
+
+def prefix_of(groups: Groups, order: Indices, pieces: Sequence[slice], *, shard_size: int) -> Prefix:
+    """The worst prefix of a split.
+
+    Args:
+        order: rows of the split as they stream.
+        pieces: the units of the order; shards do not cross them.
+        shard_size: payload bytes at which a shard closes.
+    """
+    rows = groups.rows
+    ends = np.array(shard_ends(rows.sizes[order], pieces, shard_size=shard_size), np.int64)
+    if len(ends) < 2:
+        return Prefix(shards=len(ends), worst=0.0, source=None, after=len(ends))
+    worst = Prefix(shards=len(ends), worst=-1.0, source=None, after=0)
+    sources = rows.sources[order]
+    for number in np.unique(sources).tolist():
+        counts = np.cumsum(sources == number)[ends - 1]
+        apart = np.abs(counts / ends - counts[-1] / ends[-1])
+        at = int(apart.argmax())
+        if apart[at] > worst.worst:
+            worst = Prefix(shards=len(ends), worst=float(apart[at]), source=rows.source_names[number], after=at + 1)
+    return worst
+
+
+def shard_ends(sizes: npt.NDArray[np.int64], pieces: Sequence[slice], *, shard_size: int) -> list[int]:
+    """Where each shard ends: it closes with the row that brings it to `shard_size`, and with its unit."""
+    ends = np.cumsum(sizes)
+    found = []
+    for piece in pieces:
+        begin = piece.start
+        while begin < piece.stop:
+            before = int(ends[begin - 1]) if begin else 0
+            begin = min(int(np.searchsorted(ends, before + shard_size)) + 1, piece.stop)
+            found.append(begin)
+    return found

@@ -1,37 +1,41 @@
 """The rows of a split under one numbering, and what ties them.
 
 0 .. num_own-1     rows that are split, in the order of the input
-then               removed duplicates of the input: they go nowhere, but tie what they resemble
-then               rows of the older split (--like): they stay where they are, and tie in the same way
+.. num_here-1      removed duplicates of the input: they go nowhere, but tie what they resemble
+.. num_placed-1    rows of the older split (--like): they stay where they are, and tie in the same way
+then               rows of --parents: they go nowhere, but tie what was made from them
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from shardkit.digest import mix64
 from shardkit.engine import Progress, map_ordered
 from shardkit.prepare.components import Indices
-from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
+from shardkit.prepare.dedup.inputs import Inputs, Slice, as_int32, slices
 from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.dedup.names import Names, coded
+from shardkit.prepare.split import earlier
 from shardkit.prepare.split.config import SplitConfig
-from shardkit.prepare.split.declared import by_path, path_key
-from shardkit.prepare.split.ties import KINDS, Tied, tie_bits, tie_slice
+from shardkit.prepare.split.declared import by_path
+from shardkit.prepare.split.near import NearRules, Pairs, RowValues, computed_pairs, known_levels, stored_pairs
+from shardkit.prepare.split.ties import LEVELS, Reading, Tied, id_bits, tie_slice
 from shardkit.sequence.plan.order import mix64_array
 from shardkit.store.dataset import Dataset
 
 _COLUMNS = (
     "example_id", "shard_index", "row", "input", "position", "group", "parent_id", "has_email", "has_phone",
 )  # fmt: skip
+_PIXEL, _TEXT, _VECTOR = (LEVELS.index(level) for level in ("pixel", "text", "vector"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,10 +43,16 @@ class Rows:
     """N rows, of which the first `num_own` are split."""
 
     num_own: int
+    num_here: int
+    num_placed: int
+    """As drawn above."""
     ids: Keys
     """[N] first 64 bits of the example id."""
+    children: Indices
     parents: Keys
-    """[N] the same of the example that the row was made from; 0 for none."""
+    """[P] each: a row, and the first 64 bits of the id of an example that it was made from."""
+    orphans: Indices
+    """Rows that are split whose parents are nowhere and that nothing else groups."""
     declared: Indices
     """[N] index into `names`, -1 where the source declares nothing."""
     names: tuple[str, ...]
@@ -51,21 +61,25 @@ class Rows:
     sources: npt.NDArray[np.int32]
     """[N] index into `source_names`."""
     source_names: tuple[str, ...]
+    languages: npt.NDArray[np.int32]
+    """[N] index into `language_names`."""
+    language_names: tuple[str, ...]
+    times: npt.NDArray[np.int64]
+    """[N] microseconds since 1970, or one of times.UNKNOWN; empty where no time is asked for."""
     sizes: npt.NDArray[np.int64]
     """[N] payload bytes."""
     value_rows: Indices
     values: Keys
-    """[M] each: row and value of everything that ties, see `ties.py`."""
-    near: tuple[Indices, Indices]
-    """[E] each: rows that dedup found near."""
-    near_pictures: npt.NDArray[np.bool_]
-    """[E] whether only their pictures are; their texts are others."""
+    levels: npt.NDArray[np.int8]
+    """[M] each: row, value and level of everything that ties, see `ties.py`."""
+    near: Pairs
+    """[E] values that are near to one another."""
     joined: Indices
     """[N] component that an earlier split of the very input gave the row, as a number; -1 where there is none."""
-    permitted: Keys
-    """Values that the earlier split found too frequent to tie."""
+    permitted: tuple[Keys, Keys]
+    """Values that an earlier split found too frequent to tie by equality, and by nearness."""
     examples: pa.Table
-    """tables/examples of the rows that are split, without shard and source."""
+    """tables/examples of the rows that are split."""
     slices: tuple[Slice, ...]
     """Where the rows lie."""
 
@@ -73,56 +87,233 @@ class Rows:
         return len(self.ids)
 
 
-def read_rows(dataset: Dataset, old: Dataset | None, config: SplitConfig, on_progress: Progress) -> Rows:
-    """Read everything that a split is decided from; images stay closed."""
-    own = dataset.table("examples", _COLUMNS)
-    removed = _removed(dataset)
-    tables = [own, removed, old.table("examples", _COLUMNS) if old else own.slice(0, 0)]
-    num = [table.num_rows for table in tables]
-    shards = [as_int32(table["shard_index"]) for table in tables]
-    rows = [as_int32(table["row"]) for table in tables]
-    here = slice(0, num[0] + num[1])
-    positions = np.arange(sum(num))
-    pieces = [*slices(dataset, config.bases, np.concatenate(shards[:2]), np.concatenate(rows[:2]), positions[here])]
-    if old:
-        pieces += slices(old, config.bases, shards[2], rows[2], positions[here.stop :])
-    declared, sources = Names(sum(num)), Names(sum(num))
-    sizes = np.zeros(sum(num), np.int64)
-    value_rows, values = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for part in _read(pieces, config, on_progress):
-        declared.put(part.positions, *part.declared)
-        sources.put(part.positions, *part.sources)
-        sizes[part.positions] = part.sizes
-        value_rows.append(part.value_rows)
-        values.append(part.values)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Tables:
+    """tables/examples of everything that takes part: the input, what it removed, the older split, parents."""
+
+    own: pa.Table
+    removed: pa.Table
+    others: tuple[tuple[Dataset, pa.Table], ...]
+
+    @property
+    def all(self) -> list[pa.Table]:
+        return [self.own, self.removed, *(table for _, table in self.others)]
+
+    @property
+    def starts(self) -> list[int]:
+        """Number of the first row of each, and of all rows."""
+        return list(accumulate((table.num_rows for table in self.all), initial=0))
+
+
+def read_rows(  # noqa: PLR0917 - what takes part, and how
+    dataset: Dataset,
+    old: Dataset | None,
+    parents: Sequence[Dataset],
+    config: SplitConfig,
+    rules: NearRules,
+    on_progress: Progress,
+) -> Rows:
+    """Read everything that a split is decided from; images stay closed.
+
+    Args:
+        old: the older split.
+        parents: datasets that hold what rows were made from.
+    """
+    others = [*([old] if old else []), *parents]
+    tables = _Tables(
+        own=dataset.table("examples", _COLUMNS),
+        removed=earlier.removed(dataset),
+        others=tuple((other, other.table("examples", _COLUMNS)) for other in others),
+    )
+    starts = tables.starts
+    shards = np.concatenate([as_int32(table["shard_index"]) for table in tables.all])
+    rows = np.concatenate([as_int32(table["row"]) for table in tables.all])
+    borders = [0, *starts[2:]]
+    pieces = [
+        piece
+        for number, holder in enumerate([dataset, *others])
+        for own in [np.arange(borders[number], borders[number + 1])]
+        for piece in slices(holder, config.bases, shards[own], rows[own], own)
+    ]
+    read = _gather(pieces, starts[-1], config, on_progress)
     if config.group_by is not None and by_path(config.group_by):
-        places = [own, _places(dataset, removed), tables[2]]
-        declared.put(slice(None), *coded(key for table in places for key in _path_keys(config.group_by, table)))
-    ids = np.concatenate([leading(table["example_id"]) for table in tables])
-    near, near_pictures = _near(dataset, ids[here])
-    codes, names = declared.sorted()
-    source_codes, source_names = sources.sorted()
-    return Rows(
-        num_own=num[0],
+        where = [tables.own, earlier.places(dataset, tables.removed), *(table for _, table in tables.others)]
+        read.declared.put(
+            slice(None), *coded(key for table in where for key in earlier.path_keys(config.group_by, table))
+        )
+    ids = np.concatenate([leading(table["example_id"]) for table in tables.all])
+    names, sources, languages = read.declared.sorted(), read.sources.sorted(), read.languages.sorted()
+    made = Rows(
+        num_own=starts[1],
+        num_here=starts[2],
+        num_placed=starts[3] if old else starts[2],
         ids=ids,
-        parents=np.concatenate(
-            [leading(own["parent_id"]), np.zeros(num[1], np.uint64), leading(tables[2]["parent_id"])]
-        ),
-        declared=codes,
-        names=names,
-        keys=np.where(codes < 0, example_keys(ids), group_keys(names)[codes] if names else np.uint64(0)),
-        sources=source_codes.astype(np.int32),
-        source_names=source_names,
-        sizes=sizes,
-        value_rows=np.concatenate(value_rows),
-        values=np.concatenate(values),
-        near=near,
-        near_pictures=near_pictures,
-        joined=np.concatenate([_joined(dataset, num[0]), np.full(num[1] + num[2], -1)]),
-        permitted=_permitted(dataset),
-        examples=own,
+        children=np.empty(0, np.int64),
+        parents=np.empty(0, np.uint64),
+        orphans=np.empty(0, np.int64),
+        declared=names[0],
+        names=names[1],
+        keys=np.where(names[0] < 0, example_keys(ids), group_keys(names[1])[names[0]] if names[1] else np.uint64(0)),
+        sources=sources[0].astype(np.int32),
+        source_names=sources[1],
+        languages=languages[0].astype(np.int32),
+        language_names=languages[1],
+        times=read.times,
+        sizes=read.sizes,
+        value_rows=np.concatenate(read.value_rows),
+        values=np.concatenate(read.values),
+        levels=np.concatenate(read.levels),
+        near=(np.empty(0, np.uint64), np.empty(0, np.uint64)),
+        joined=np.concatenate([earlier.joined(dataset, starts[1]), np.full(starts[-1] - starts[1], -1)]),
+        permitted=earlier.permitted(dataset),
+        examples=tables.own,
         slices=tuple(pieces),
     )
+    made = _with_lineage(made, dataset, tables, read, shards[: starts[1]])
+    inputs = Inputs(
+        datasets=(dataset, *others),
+        num_datasets=1 + len(others),
+        bases=config.bases,
+        starts=tuple(borders),
+        shards=shards,
+        rows=rows,
+        splits=("all",),
+    )
+    return _with_near(made, dataset, inputs, rules, config, on_progress)
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Read:
+    """What the workers read, put together."""
+
+    declared: Names
+    sources: Names
+    languages: Names
+    sizes: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    value_rows: list[Indices]
+    values: list[Keys]
+    levels: list[npt.NDArray[np.int8]]
+    children: list[Indices]
+    parents: list[Keys]
+
+
+def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress: Progress) -> _Read:
+    reading = Reading(group_by=config.group_by, time_field=config.time_field, parent_field=config.parent_field)
+    read = _Read(
+        declared=Names(size),
+        sources=Names(size),
+        languages=Names(size),
+        sizes=np.zeros(size, np.int64),
+        times=np.zeros(size if config.time_field else 0, np.int64),
+        value_rows=[np.empty(0, np.int64)],
+        values=[np.empty(0, np.uint64)],
+        levels=[np.empty(0, np.int8)],
+        children=[np.empty(0, np.int64)],
+        parents=[np.empty(0, np.uint64)],
+    )
+    parts: Iterator[Tied] = map_ordered(partial(tie_slice, reading), pieces, workers=config.workers)
+    for done, part in enumerate(parts, 1):
+        read.declared.put(part.positions, *part.declared)
+        read.sources.put(part.positions, *part.sources)
+        read.languages.put(part.positions, *part.languages)
+        read.sizes[part.positions] = part.sizes
+        if config.time_field:
+            read.times[part.positions] = part.times
+        read.value_rows.append(part.value_rows)
+        read.values.append(part.values)
+        read.levels.append(part.levels)
+        read.children.append(part.children)
+        read.parents.append(part.parents)
+        on_progress(done, len(pieces), "reading")
+    return read
+
+
+def _with_lineage(rows: Rows, dataset: Dataset, tables: _Tables, read: _Read, shards: npt.NDArray[np.int32]) -> Rows:
+    """The rows with what they were made from.
+
+    Args:
+        shards: [num_own]
+    """
+    children, parents = list(read.children), list(read.parents)
+    for table, start in zip(tables.all, tables.starts[:-1], strict=True):
+        if "parent_id" in table.column_names:
+            words = leading(table["parent_id"])
+            has = np.flatnonzero(words)
+            children.append(has + start)
+            parents.append(words[has])
+    child, parent = np.concatenate(children), np.concatenate(parents)
+    known = np.isin(parent, rows.ids)
+    own = child < rows.num_own
+    lost = np.setdiff1d(child[own & ~known], child[own & known])
+    # A key of its own, the component of an earlier split, or the very row before dedup changed it say as much; and
+    # what others were made from need not be made from anything.
+    grouped = np.isin(rows.ids[lost], parent)
+    grouped |= (rows.declared[lost] >= 0) | (rows.joined[lost] >= 0) | earlier.changed_by_dedup(dataset, shards[lost])
+    return replace(rows, children=child, parents=parent, orphans=lost[~grouped])
+
+
+def _with_near(  # noqa: PLR0917 - what takes part, and how
+    rows: Rows, dataset: Dataset, inputs: Inputs, rules: NearRules, config: SplitConfig, on_progress: Progress
+) -> Rows:
+    """The rows with pairs of near values: those that dedup found, and those that it did not look for."""
+    if rules.text is None:
+        return rows
+    stand_in = RowValues(ids=rows.ids, text=_first_value(rows, _TEXT), picture=_first_value(rows, _PIXEL))
+    pairs: list[Pairs] = [rows.near]
+    vectors = [np.empty(0, np.int64)]
+    here = slice(0, rows.num_here)
+    for level, one, two, values in stored_pairs(dataset, stand_in.only(here), rules):
+        pairs.append(values)
+        if level == "semantic":
+            vectors += [one, two]
+    missing = _not_known(rows, dataset, rules, alone=inputs.num_datasets == 1)
+    if missing and len(rows):
+        found = computed_pairs(
+            inputs,
+            stand_in,
+            rules,
+            missing,
+            unseen=slice(rows.num_own, rows.num_here),
+            workers=config.workers,
+            on_progress=on_progress,
+        )
+        pairs += found.values()
+    of_vectors = np.unique(np.concatenate(vectors))
+    return replace(
+        rows,
+        near=(np.concatenate([one for one, _ in pairs]), np.concatenate([two for _, two in pairs])),
+        value_rows=np.concatenate([rows.value_rows, of_vectors]),
+        values=np.concatenate([rows.values, id_bits("vector", rows.ids[of_vectors])]),
+        levels=np.concatenate([rows.levels, np.full(len(of_vectors), _VECTOR, np.int8)]),
+    )
+
+
+def _not_known(rows: Rows, dataset: Dataset, rules: NearRules, *, alone: bool) -> list[str]:
+    """Levels whose pairs must be compared here.
+
+    Dedup compares lists of pictures one by one and rows as they were before it changed them; and it did not see other
+    datasets.
+
+    Args:
+        alone: no other dataset takes part.
+    """
+    known = known_levels(dataset, rules) if alone else frozenset()
+    own = (rows.levels == _PIXEL) & (rows.value_rows < rows.num_own)
+    if len(rows.value_rows) and np.bincount(rows.value_rows[own], minlength=1).max() > 1:
+        known -= {"perceptual"}
+    if rows.examples["parent_id"].null_count < rows.num_own:
+        known -= {"text"}
+    wanted = ["perceptual"] if (rows.levels == _PIXEL).any() else []
+    return [level for level in [*wanted, "text"] if level not in known]
+
+
+def _first_value(rows: Rows, level: int) -> Keys:
+    """[N] the first value of a level that each row has; 0 for none."""
+    own = np.flatnonzero(rows.levels == level)[::-1]
+    found = np.zeros(len(rows), np.uint64)
+    found[rows.value_rows[own]] = rows.values[own]
+    return found
 
 
 def group_keys(names: tuple[str, ...] | list[str]) -> Keys:
@@ -133,79 +324,3 @@ def group_keys(names: tuple[str, ...] | list[str]) -> Keys:
 def example_keys(ids: Keys) -> Keys:
     """64 bits of example ids as keys; they differ from those of groups of the same name."""
     return mix64_array(mix64("example"), ids)
-
-
-def _read(pieces: list[Slice], config: SplitConfig, on_progress: Progress) -> Iterator[Tied]:
-    parts = map_ordered(partial(tie_slice, config.group_by), pieces, workers=config.workers)
-    for done, part in enumerate(parts, 1):
-        on_progress(done, len(pieces), "reading")
-        yield part
-
-
-def _removed(dataset: Dataset) -> pa.Table:
-    """Rows that the input left out as duplicates; none where it is no output of dedup."""
-    columns = ["example_id", "shard_index", "row"]
-    if not dataset.has_table("clusters"):
-        return dataset.table("examples", columns).slice(0, 0)
-    table = dataset.table("clusters", [*columns, "kept"])
-    return table.filter(pc.invert(table["kept"]))
-
-
-def _near(dataset: Dataset, ids: Keys) -> tuple[tuple[Indices, Indices], npt.NDArray[np.bool_]]:
-    """Pairs of rows, removed or not, that the input's dedup found near but not equal; equal ones tie by their values."""
-    if not dataset.has_table("edges"):
-        return (np.empty(0, np.int64), np.empty(0, np.int64)), np.empty(0, np.bool_)
-    table = dataset.table("edges", ["level", "score", "kept_id", "removed_id"])
-    table = table.filter(pc.less(table["score"], 1.0))
-    order = np.argsort(ids, kind="stable")
-    found = []
-    for column in ("kept_id", "removed_id"):
-        wanted = leading(table[column])
-        at = np.minimum(np.searchsorted(ids[order], wanted), max(len(ids) - 1, 0))
-        found.append(np.where(ids[order][at] == wanted, order[at], -1) if len(ids) else np.full(len(wanted), -1))
-    # A keeper may lie in a reference dataset, which is not split here.
-    both = (found[0] >= 0) & (found[1] >= 0)
-    pictures = np.asarray(pc.equal(table["level"], "image").to_numpy(zero_copy_only=False), np.bool_)
-    return (found[0][both], found[1][both]), pictures[both]
-
-
-def _joined(dataset: Dataset, num_rows: int) -> Indices:
-    """What removed rows tied when the input was split from them: they are not at hand any more."""
-    if not dataset.has_table("groups"):
-        return np.full(num_rows, -1)
-    return coded(dataset.table("groups", ["component"])["component"].to_pylist())[1]
-
-
-def _permitted(dataset: Dataset) -> Keys:
-    if not dataset.has_table("boilerplate"):
-        return np.empty(0, np.uint64)
-    table = dataset.table("boilerplate", ["kind", "value"])
-    levels = {kind: level for level, kind in KINDS.items()}
-    pairs = zip(table["kind"].to_pylist(), table["value"].to_pylist(), strict=True)
-    return np.array([tie_bits(levels[kind], value) for kind, value in pairs], np.uint64)
-
-
-def _places(dataset: Dataset, removed: pa.Table) -> pa.Table:
-    """input and position of removed rows, from the datasets that hold their shards."""
-    names = ["input", "position"]
-    found = {name: np.full(removed.num_rows, None, object) for name in names}
-    shards, rows = as_int32(removed["shard_index"]), as_int32(removed["row"])
-    refs = dataset.shards
-    holders = {refs[shard].holder.id: refs[shard].holder for shard in np.unique(shards)}
-    for holder in holders.values():
-        place = {entry.path: number for number, entry in enumerate(holder.manifest.shards)}
-        there = np.array([place[ref.name] if ref.holder is holder else -1 for ref in refs], np.int64)[shards]
-        wanted = np.flatnonzero(there >= 0)
-        table = holder.table("examples", ["shard_index", "row", *names])
-        known = (as_int32(table["shard_index"]).astype(np.int64) << 32) | as_int32(table["row"])
-        order = np.argsort(known)
-        at = order[np.searchsorted(known[order], (there[wanted] << 32) | rows[wanted])]
-        for name in names:
-            found[name][wanted] = table[name].take(pa.array(at)).to_pylist()
-    return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()})
-
-
-def _path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
-    key = path_key(group_by)
-    for name, position in zip(table["input"].to_pylist(), table["position"].to_pylist(), strict=True):
-        yield key(name, position)

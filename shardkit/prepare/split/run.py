@@ -160,8 +160,8 @@ class _Plan:
             self.assignment,
             division,
             written_to,
-            self.boilerplate,
-            [
+            boilerplate=self.boilerplate,
+            prefixes=[
                 prefix_of(groups, order, pieces, shard_size=config.shard_size)
                 for order, pieces in zip(self.orders, self.pieces, strict=True)
             ],

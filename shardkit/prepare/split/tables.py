@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.prepare.components import Indices
-from shardkit.prepare.dedup.keys import asset_keys, leading
-from shardkit.prepare.split.groups import Groups, describe
+from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.split.evidence import describe
+from shardkit.prepare.split.groups import Groups
+from shardkit.prepare.split.ties import KINDS, NEAR_KINDS
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 
@@ -29,22 +32,26 @@ def groups_table(groups: Groups, written: Indices) -> pa.Table:
 
 
 def boilerplate_table(groups: Groups) -> pa.Table:
-    """tables/boilerplate: images and texts that stand in so many declared groups that they tie nothing."""
-    rows = groups.rows
-    own = rows.value_rows < rows.num_own
-    frequent = np.isin(rows.values, groups.frequent)
-    values, first, counts = np.unique(rows.values[own & frequent], return_index=True, return_counts=True)
-    known = describe(rows, dict(zip(values.tolist(), rows.value_rows[own & frequent][first].tolist(), strict=True)))
-    declared = rows.declared[rows.value_rows[frequent]]
-    pairs = np.unique(np.stack([rows.values[frequent], declared.astype(np.uint64)])[:, declared >= 0], axis=1)
-    distinct, num_groups = np.unique(pairs[0], return_counts=True)
-    in_groups = dict(zip(distinct.tolist(), num_groups.tolist(), strict=True))
-    listed = [
-        {"kind": kind, "value": value, "groups": in_groups[bits], "examples": int(count), "excerpt": short}
-        for (bits, (kind, value, short)), count in zip(known.items(), counts, strict=True)
-    ]
+    """tables/boilerplate: values in so many declared groups that they tie nothing by being equal, or near (near_*)."""
+    listed = [*_listed(groups, groups.frequent, KINDS), *_listed(groups, groups.common, NEAR_KINDS)]
     listed.sort(key=lambda row: (row["kind"], -row["groups"], row["value"]))
     return pa.Table.from_pylist(listed, schema=TABLES["boilerplate"])
+
+
+def _listed(groups: Groups, wanted: Keys, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows for the values of `wanted` that rows of the split have, called by `kinds`."""
+    rows = groups.rows
+    own = rows.value_rows < rows.num_own
+    there = np.isin(rows.values, wanted)
+    values, first, counts = np.unique(rows.values[own & there], return_index=True, return_counts=True)
+    known = describe(rows, dict(zip(values.tolist(), rows.value_rows[own & there][first].tolist(), strict=True)))
+    declared = rows.declared[rows.value_rows[there]]
+    pairs = np.unique(np.stack([rows.values[there], declared.astype(np.uint64)])[:, declared >= 0], axis=1)
+    in_groups = dict(zip(*(part.tolist() for part in np.unique(pairs[0], return_counts=True)), strict=True))
+    return [
+        {"kind": kinds[level], "value": value, "groups": in_groups.get(bits, 0), "examples": count, "excerpt": short}
+        for (bits, (level, value, short)), count in zip(known.items(), counts.tolist(), strict=True)
+    ]
 
 
 def assets(dataset: Dataset, excluded: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:

@@ -20,6 +20,11 @@ def split(source: Path, out: Path | None, ratios: str = RATIOS, **options) -> Sp
     return run(SplitConfig(input=source, output=out, ratios=parse_ratios(ratios), dry_run=out is None, **options))
 
 
+def listed(result: SplitResult) -> dict[str, int]:
+    """Boilerplate kind -> how many, where there are any."""
+    return {kind: count for kind, count in result.report["boilerplate"].items() if count}
+
+
 def places(path: Path) -> dict[str, str]:
     """Text -> split."""
     dataset = Dataset.open(path)

@@ -10,7 +10,7 @@ import pytest
 
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
-from shardkit.prepare.split.assign import GREEDY_BELOW, Assignment, _fill, assign, check_not_empty, strictness
+from shardkit.prepare.split.assign import GREEDY_BELOW, Assignment, Division, _fill, assign, check_not_empty, strictness
 from shardkit.prepare.split.ledger import Ledger
 from shardkit.store.schema import TABLES
 
@@ -23,7 +23,10 @@ def groups_of(sizes: list[int]) -> SimpleNamespace:
     of_own = np.repeat(np.arange(len(sizes)), sizes)
     per_component = np.array([mix64(f"group {k}") for k in range(len(sizes))], np.uint64)
     first = np.array([int(np.argmax(of_own == k)) for k in range(len(sizes))], np.int64)
-    rows = SimpleNamespace(keys=per_component[of_own], num_own=len(of_own))
+    rows = SimpleNamespace(
+        keys=per_component[of_own], num_own=len(of_own), num_here=len(of_own), num_placed=len(of_own),
+        ids=np.arange(1, len(of_own) + 1), times=np.empty(0, np.int64),
+    )  # fmt: skip
     size = np.array(sizes, np.int64)
     return SimpleNamespace(
         of_own=of_own, of_row=of_own, first=first, rows=rows, size=size, declared=size, num=len(sizes)
@@ -40,9 +43,13 @@ def ledger_of(groups: SimpleNamespace, placed: dict[int, int]) -> Ledger:
     )
 
 
+def division(salt: str = "", *, exact: bool = False) -> Division:
+    return Division(names=tuple(SHARES), shares=SHARES, salt=salt, exact=exact)
+
+
 def place(sizes: list[int], placed: dict[int, int] | None = None, salt: str = "") -> Assignment:
     groups = groups_of(sizes)
-    return assign(groups, ledger_of(groups, placed or {}), SHARES, salt=salt)
+    return assign(groups, ledger_of(groups, placed or {}), division(salt))
 
 
 def shares_of(sizes: list[int], assignment: Assignment) -> list[int]:
@@ -105,7 +112,7 @@ def joined(placed: dict[int, int]) -> tuple[Assignment, np.ndarray]:
     ledger = ledger_of(groups, placed)
     merged = groups_of([6, *[1] * 300])
     merged.rows.keys = groups.rows.keys
-    return assign(merged, ledger, SHARES, salt=""), merged.of_own
+    return assign(merged, ledger, division()), merged.of_own
 
 
 @pytest.mark.parametrize(

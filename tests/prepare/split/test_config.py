@@ -7,6 +7,9 @@ import pytest
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.split.config import SplitConfig, parse_ratios
+from shardkit.prepare.split.near import NearRules
+
+RULES = NearRules(perceptual=None, transforms=(), text=None, preset="web", semantic=None)
 
 
 def config(ratios: str = "train=0.9,test=0.1", **options) -> SplitConfig:
@@ -16,7 +19,7 @@ def config(ratios: str = "train=0.9,test=0.1", **options) -> SplitConfig:
 def test_ratios_are_read_exactly_and_in_their_order():
     made = config(" train = 0.8 ,val=.1,test=1/10")
     assert made.shares == {"train": Fraction(4, 5), "val": Fraction(1, 10), "test": Fraction(1, 10)}
-    assert made.recipe(None)["ratios"] == [["train", "0.8"], ["val", ".1"], ["test", "1/10"]]
+    assert made.recipe(RULES)["ratios"] == [["train", "0.8"], ["val", ".1"], ["test", "1/10"]]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,6 @@ def test_paths_workers_and_overwrite_are_no_part_of_the_recipe():
     two = SplitConfig(
         input=Path("x"), output=Path("y"), ratios=one.ratios, workers=9, overwrite=True, bases=(Path("z"),)
     )
-    assert one.recipe("id") == two.recipe("id")
-    assert one.recipe("id") != one.recipe(None)
-    assert config(group_by="@domain").recipe(None)["public_suffix_list"]
+    assert one.recipe(RULES, "id") == two.recipe(RULES, "id")
+    assert one.recipe(RULES, "id") != one.recipe(RULES)
+    assert config(group_by="@domain").recipe(RULES)["public_suffix_list"]

@@ -53,7 +53,10 @@ def test_like_leaves_training_rows_out_that_new_data_ties_to_the_test_set(tmp_pa
     write(tmp_path / "b", [*books(60), *bridge])
     result = split(tmp_path / "b", tmp_path / "t", like=tmp_path / "s")
     dataset = Dataset.open(tmp_path / "t")
-    assert result.report["conflicts"] == {"components": 1, "examples": 3}
+    assert result.report["conflicts"] == {
+        "components": 1, "examples": 3, "bridges": 0,
+        "listed": [{"component": "new", "placed": {"train": 3, "test": 3}, "takes": "test", "left_out": 3}],
+    }  # fmt: skip
     assert result.counts == {"read": 182, "kept": 179, "excluded": 3, "excluded_by_reason": {"split_conflict": 3}}
     excluded = [orjson.loads(line) for line in dataset.exclusions()]
     assert [e["position"] for e in excluded] == [str(3 * trained + p + 1) for p in range(3)]

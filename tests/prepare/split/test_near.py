@@ -31,8 +31,11 @@ def test_a_picture_saved_again_with_another_text_stays_beside_the_first(tmp_path
     where = sides(tmp_path / "s")
     assert set(where.values()) == {"train", "test"}
     assert [k for k in range(60) if where[f"one {k}"] != where[f"two {k}"]] == []
-    # Without dedup's edges nothing ties them: their pixels differ.
-    split(tmp_path / "a", tmp_path / "t", "train=0.5,test=0.5")
+    # Where dedup did not look, split does.
+    split(tmp_path / "a", tmp_path / "u", "train=0.5,test=0.5")
+    assert sides(tmp_path / "u") == where
+    # Else nothing ties them: their pixels differ.
+    split(tmp_path / "a", tmp_path / "t", "train=0.5,test=0.5", edges="exact")
     apart = sides(tmp_path / "t")
     assert [k for k in range(60) if apart[f"one {k}"] != apart[f"two {k}"]] != []
 

@@ -1,0 +1,85 @@
+"""What the stages before know of the rows: removed duplicates, components of an earlier split, its boilerplate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardkit.prepare.components import Indices
+from shardkit.prepare.dedup.inputs import as_int32
+from shardkit.prepare.dedup.keys import Keys
+from shardkit.prepare.dedup.names import coded
+from shardkit.prepare.split.declared import path_key
+from shardkit.prepare.split.ties import KINDS, NEAR_KINDS, tie_bits
+from shardkit.store.dataset import Dataset
+
+_LEVEL_OF = {kind: level for table in (KINDS, NEAR_KINDS) for level, kind in table.items()}
+
+
+def removed(dataset: Dataset) -> pa.Table:
+    """example_id, shard_index and row of what the input left out as duplicates; none where it is no output of dedup."""
+    columns = ["example_id", "shard_index", "row"]
+    if not dataset.has_table("clusters"):
+        return dataset.table("examples", columns).slice(0, 0)
+    table = dataset.table("clusters", [*columns, "kept"])
+    return table.filter(pc.invert(table["kept"])).drop_columns(["kept"])
+
+
+def joined(dataset: Dataset, num_rows: int) -> Indices:
+    """[num_rows] the component that an earlier split of the very input gave each row, as a number; -1 for none.
+
+    What tied its rows may not be at hand any more: removed duplicates, parents, near pairs.
+    """
+    if not dataset.has_table("groups"):
+        return np.full(num_rows, -1)
+    return coded(dataset.table("groups", ["component"])["component"].to_pylist())[1]
+
+
+def permitted(dataset: Dataset) -> tuple[Keys, Keys]:
+    """Values that an earlier split found too frequent to tie by equality, and by nearness."""
+    if not dataset.has_table("boilerplate"):
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    table = dataset.table("boilerplate", ["kind", "value"])
+    pairs = list(zip(table["kind"].to_pylist(), table["value"].to_pylist(), strict=True))
+    equal, near = (
+        np.array([tie_bits(_LEVEL_OF[kind], value) for kind, value in pairs if kind in kinds.values()], np.uint64)
+        for kinds in (KINDS, NEAR_KINDS)
+    )
+    return equal, near
+
+
+def places(dataset: Dataset, left: pa.Table) -> pa.Table:
+    """input and position of removed rows, from the datasets that hold their shards."""
+    names = ["input", "position"]
+    found = {name: np.full(left.num_rows, None, object) for name in names}
+    shards, rows = as_int32(left["shard_index"]), as_int32(left["row"])
+    refs = dataset.shards
+    holders = {refs[shard].holder.id: refs[shard].holder for shard in np.unique(shards)}
+    for holder in holders.values():
+        place = {entry.path: number for number, entry in enumerate(holder.manifest.shards)}
+        there = np.array([place[ref.name] if ref.holder is holder else -1 for ref in refs], np.int64)[shards]
+        wanted = np.flatnonzero(there >= 0)
+        table = holder.table("examples", ["shard_index", "row", *names])
+        known = (as_int32(table["shard_index"]).astype(np.int64) << 32) | as_int32(table["row"])
+        order = np.argsort(known)
+        at = order[np.searchsorted(known[order], (there[wanted] << 32) | rows[wanted])]
+        for name in names:
+            found[name][wanted] = table[name].take(pa.array(at)).to_pylist()
+    return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()})
+
+
+def path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
+    """Declared keys of rows with input and position."""
+    key = path_key(group_by)
+    for name, position in zip(table["input"].to_pylist(), table["position"].to_pylist(), strict=True):
+        yield key(name, position)
+
+
+def changed_by_dedup(dataset: Dataset, shards: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """[n] whether a row lies in a shard that dedup wrote: what its parent_id names is the row itself, before."""
+    wrote = np.array([ref.holder.stage == "dedup" for ref in dataset.shards] or [False], np.bool_)
+    return wrote[shards]

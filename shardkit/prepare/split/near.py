@@ -1,0 +1,243 @@
+"""Which texts, pictures and examples are near to one another: read from what dedup found, else compared here.
+
+    edges and near of the input's dedup  ->  pairs of rows     \
+    texts, hashes of pictures            ->  pairs of units     ->  pairs of values (ties.py)
+
+A pair is one of values, not of rows: rows of one value are tied already, and a value may be too frequent to tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardkit.engine import Progress
+from shardkit.prepare.components import Indices
+from shardkit.prepare.dedup import near_text, perceptual, semantic
+from shardkit.prepare.dedup.edges import NearEdges, row_edges
+from shardkit.prepare.dedup.inputs import Inputs
+from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.levels import PERCEPTUAL
+from shardkit.prepare.dedup.near import agreeing, distinct_texts
+from shardkit.prepare.dedup.pictures import Units, units_of
+from shardkit.prepare.dedup.signatures import Signed, sign
+from shardkit.prepare.dedup.tuples import crossed
+from shardkit.prepare.split.ties import id_bits
+from shardkit.store.dataset import Dataset
+
+Pairs = tuple[Keys, Keys]
+"""[E] each: values that are near to one another."""
+_OUTCOMES = ("kept", "review")
+"""Of tables/near: pairs that removed nothing and are near all the same."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NearRules:
+    """What is near. Levels that are None are not looked at."""
+
+    perceptual: float | None
+    """Share of bits that agree."""
+    transforms: tuple[str, ...]
+    """mirror, rotate"""
+    text: float | None
+    """Jaccard similarity of the shingles of `preset`."""
+    preset: str
+    semantic: float | None
+    """Cosine, of vectors that only dedup was given."""
+
+    def recipe(self) -> dict[str, dict[str, Any]]:
+        """Level -> what an audit needs to find the same."""
+        found: dict[str, dict[str, Any]] = {}
+        if self.perceptual is not None:
+            found["perceptual"] = {
+                "version": perceptual.VERSION, "threshold": self.perceptual, "transforms": list(self.transforms),
+            }  # fmt: skip
+        if self.text is not None:
+            found["text"] = {"version": near_text.VERSION, "preset": self.preset, "threshold": self.text}
+        if self.semantic is not None:
+            found["semantic"] = {"version": semantic.VERSION, "threshold": self.semantic}
+        return found
+
+
+def rules_for(dataset: Dataset, old: Dataset | None, *, edges: str, preset: str | None) -> NearRules:
+    """What dedup took for near, else what the older split did, else the matchers' own.
+
+    Args:
+        edges: near, or exact: nothing is near.
+        preset: of near texts, where it is asked for.
+    """
+    if edges == "exact":
+        return NearRules(perceptual=None, transforms=(), text=None, preset=preset or "web", semantic=None)
+    if dataset.stage == "dedup":
+        thresholds, transforms = dataset.recipe["thresholds"], dataset.recipe["transforms"]
+        before = dataset.recipe["preset"]
+    else:
+        known = {} if old is None else old.recipe.get("near", {})
+        thresholds = {level: rule["threshold"] for level, rule in known.items()}
+        transforms = known.get("perceptual", {}).get("transforms", [])
+        before = known.get("text", {}).get("preset", "web")
+    preset = preset or before
+    own = near_text.PRESETS[preset].threshold
+    return NearRules(
+        perceptual=thresholds.get("perceptual", perceptual.THRESHOLD),
+        transforms=tuple(transforms),
+        text=thresholds.get("text", own) if preset == before else own,
+        preset=preset,
+        semantic=thresholds.get("semantic"),
+    )
+
+
+def known_levels(dataset: Dataset, rules: NearRules) -> frozenset[str]:
+    """The levels of which the input's dedup has found all pairs by the same rules."""
+    if dataset.stage != "dedup" or rules.text is None:
+        return frozenset()
+    levels = frozenset(dataset.recipe["levels"]) & {"perceptual", "text"}
+    same = dataset.recipe["preset"] == rules.preset
+    return levels if same else levels - {"text"}
+
+
+# ---------------------------------------------------------------------- read
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RowValues:
+    """[N] each, by row: the value that stands for it in a pair of a level; 0 for none."""
+
+    ids: Keys
+    """First 64 bits of the example id."""
+    text: Keys
+    picture: Keys
+    """Of its first image: lists are near where their images are, one by one."""
+
+    def only(self, own: slice) -> RowValues:
+        """The first rows."""
+        return RowValues(ids=self.ids[own], text=self.text[own], picture=self.picture[own])
+
+    def of(self, level: str) -> Keys:
+        if level == "semantic":
+            return id_bits("vector", self.ids)
+        return self.text if level == "text" else self.picture
+
+
+def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterator[tuple[str, Indices, Indices, Pairs]]:
+    """(level, rows, rows, values) of what dedup found near but not equal; equal rows tie by their values.
+
+    Removed rows are among them; keepers of a reference dataset are not here.
+    """
+    if rules.text is None or not dataset.has_table("edges"):
+        return
+    order = np.argsort(rows.ids, kind="stable")
+    known = rows.ids[order]
+    table = dataset.table("edges", ["level", "score", "kept_id", "removed_id"])
+    tables = [table.filter(pc.less(table["score"], 1.0))]
+    if dataset.has_table("near"):
+        near = dataset.table("near", ["level", "score", "example_id", "other_id", "outcome"])
+        near = near.filter(pc.is_in(near["outcome"], pa.array(_OUTCOMES)))
+        tables.append(near.rename_columns(["level", "score", "kept_id", "removed_id", "outcome"]))
+    thresholds = {"perceptual": rules.perceptual, "text": rules.text, "semantic": rules.semantic}
+    for table in tables:
+        # Pictures that look alike beside other texts stand at the level of equal ones.
+        levels = pc.if_else(pc.equal(table["level"], "image"), "perceptual", table["level"])
+        for level, threshold in thresholds.items():
+            if threshold is None:
+                continue
+            some = table.filter(pc.and_(pc.equal(levels, level), pc.greater_equal(table["score"], threshold)))
+            ends = [_places(leading(some[name]), known, order) for name in ("kept_id", "removed_id")]
+            both = (ends[0] >= 0) & (ends[1] >= 0)
+            one, two = ends[0][both], ends[1][both]
+            values = rows.of(level)
+            known_ = (values[one] != 0) & (values[two] != 0)
+            yield level, one[known_], two[known_], (values[one[known_]], values[two[known_]])
+
+
+def _places(wanted: Keys, known: Keys, order: Indices) -> Indices:
+    if len(known) == 0:
+        return np.full(len(wanted), -1)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, order[at], -1)
+
+
+# ---------------------------------------------------------------------- compared
+def computed_pairs(
+    inputs: Inputs,
+    rows: RowValues,
+    rules: NearRules,
+    levels: Sequence[str],
+    *,
+    unseen: slice,
+    workers: int,
+    on_progress: Progress,
+) -> Mapping[str, Pairs]:
+    """Level -> pairs among all rows of the inputs, by content alone: neither workers nor the order of rows matter.
+
+    Args:
+        unseen: removed rows, whose pictures have no hashes in the inputs' tables; dedup's own edges tie them.
+    """
+    signed = sign(inputs, (), workers=workers, on_progress=on_progress)
+    found = {}
+    if "text" in levels:
+        with TemporaryDirectory(prefix="shardkit-") as folder:
+            found["text"] = _texts(inputs, signed, rows, rules, Path(folder), workers, on_progress)
+    if "perceptual" in levels:
+        seen = (signed.image_rows < unseen.start) | (signed.image_rows >= unseen.stop)
+        images = {name: getattr(signed, name)[seen] for name in ("image_rows", "image_keys", "image_pixels")}
+        found["perceptual"] = _pictures(inputs, replace(signed, **images), rules)
+    return found
+
+
+def _texts(  # noqa: PLR0917 - what a comparison of texts is told
+    inputs: Inputs,
+    signed: Signed,
+    rows: RowValues,
+    rules: NearRules,
+    scratch: Path,
+    workers: int,
+    on_progress: Progress,
+) -> Pairs:
+    positions, _ = distinct_texts(signed)
+    preset = near_text.PRESETS[rules.preset]
+    edges = near_text.find(
+        inputs, positions, preset=preset, workers=workers, scratch=scratch, on_progress=on_progress
+    ).above(rules.text or 1.0)
+    return rows.text[positions[edges.one]], rows.text[positions[edges.two]]
+
+
+def _pictures(inputs: Inputs, signed: Signed, rules: NearRules) -> Pairs:
+    """Each picture with each that looks like it; pages also need texts that agree, or none."""
+    units = units_of(inputs, signed, near=True)
+    if units.hashes is None or not len(units.page):
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    edges = perceptual.find(units.hashes, transforms=frozenset(rules.transforms)).above(rules.perceptual or 1.0)
+    ties = ~(units.page[edges.one] | units.page[edges.two])
+    ties[_pages_that_agree(inputs, signed, units, edges, np.flatnonzero(~ties))] = True
+    value = np.zeros(len(units.page), np.uint64)
+    value[units.of_image] = id_bits("pixel", signed.image_pixels)
+    return value[edges.one[ties]], value[edges.two[ties]]
+
+
+def _pages_that_agree(
+    inputs: Inputs, signed: Signed, units: Units, edges: NearEdges, pages: Indices
+) -> npt.NDArray[np.int64]:
+    """The edges with a page of which two rows have the same text, none, or two readings of one."""
+    chosen = edges.take(pages)
+    one, two, edge = crossed(chosen.one, chosen.two, units.of_image)
+    one, two = signed.image_rows[one], signed.image_rows[two]
+    texts = signed.texts
+    equal = texts[one] == texts[two]
+    both = units.page[chosen.one[edge]] & units.page[chosen.two[edge]]
+    # Of a page and a picture it is not known that they hold the same figures.
+    open_ = np.flatnonzero(both & ~equal & (texts[one] != 0) & (texts[two] != 0))
+    found = [edge[equal]]
+    if len(open_):
+        asked = row_edges(one[open_], two[open_], level=PERCEPTUAL, edges=chosen, of=edge[open_])
+        agreed = agreeing(inputs, asked)
+        keys = (agreed.one << 32) | agreed.two
+        found.append(edge[open_][np.isin((asked.one << 32) | asked.two, keys)])
+    agree: Indices = pages[np.unique(np.concatenate(found))]
+    return agree
