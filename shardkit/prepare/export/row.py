@@ -99,7 +99,7 @@ def _own(one: Exported, entries: Sequence[Any], metadata: Mapping[str, Any]) -> 
         "segments": [_segment(segment) for segment in example.segments],
         "relations": [_relation(relation) for relation in example.relations],
         "images": [
-            {**_image(image, origins), **({"entry": entries[place]} if place in unshown else {})}
+            {**_image(image, origins), **(_unshown(image, entries[place]) if place in unshown else {})}
             for place, (image, origins) in enumerate(zip(example.images, one.origins, strict=True))
         ],
         "layout": _layouts(example.images),
@@ -134,6 +134,12 @@ def _image(image: Image, origins: Sequence[Origin]) -> dict[str, Any]:
         **({} if image.path is None else {"name": image.path}),
         **({"origins": [_without_nulls(origin) for origin in origins]} if origins else {}),
     }
+
+
+def _unshown(image: Image, entry: Any) -> dict[str, Any]:
+    """What the fields of the row say of an image, for one that no segment shows."""
+    fields = {"entry": entry, "ocr_labels": image.ocr_labels, "reading_order": image.reading_order}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _without_nulls(origin: Origin) -> dict[str, str]:

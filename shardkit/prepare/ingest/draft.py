@@ -33,6 +33,8 @@ class ImageRef:
     """[height, width] that the layout states for its page, in the unit that it counts in; its shape is the picture's."""
     layout_size: tuple[float, float] | None = None
     """[height, width] that the layout's coordinates count on; None: pixels of the picture."""
+    origins: tuple[Mapping[str, str], ...] = ()
+    """Where an earlier preparation had it from: revision, retrieved_at, origin and licence, as far as each is known."""
     shorten: bool = False
     """Where nothing lies at `path`, its shorter ends are tried: it begins with folders of another machine."""
 
@@ -49,6 +51,8 @@ class Draft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     """Where relative paths begin, relative to the input root."""
+    source: str | None = None
+    """What an earlier preparation called the source; None: the name of this run."""
     group: str | None = None
     """What the format groups by unless the user says otherwise."""
     group_by_asset: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -63,7 +63,7 @@ class _Loaded:
     media: Media
     size: int
     """Of the file as it came, in bytes."""
-    origin: str | None
+    ref: ImageRef
 
 
 def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
@@ -93,7 +93,7 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
         raise Bad("no_content", "neither text nor image is left" if draft.images else "the text is blank")
     metadata = encoded(draft.metadata, changes, keep_private=policy.keep_metadata)
     example = Example(
-        source=policy.source,
+        source=draft.source or policy.source,
         segments=segments,
         images=tuple(images),
         relations=_relations(draft.relations, places, moved),
@@ -106,7 +106,9 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
         input=draft.input,
         position=draft.position,
         assets=tuple(_asset(one) for one in media),
-        provenance=tuple(_provenance(example, number, one, draft, policy) for number, one in enumerate(media)),
+        provenance=tuple(
+            row for number, one in enumerate(media) for row in _provenance(example, number, one, draft, policy)
+        ),
         marks=_marks(example),
         changes=changes,
     )
@@ -135,7 +137,7 @@ def _load(ref: ImageRef, draft: Draft, policy: Policy, reader: Reader, changes: 
         changes[f"removed:{name}"] += 1
     for name in media.changes:
         changes[f"picture:{name}"] += 1
-    return _Loaded(media=media, size=len(data), origin=ref.origin)
+    return _Loaded(media=media, size=len(data), ref=ref)
 
 
 _load_again = lru_cache(maxsize=64)(load)
@@ -262,32 +264,35 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
     }
 
 
-def _provenance(example: Example, number: int, loaded: _Loaded, draft: Draft, policy: Policy) -> dict[str, Any]:
-    media = loaded.media
+def _provenance(
+    example: Example, number: int, loaded: _Loaded, draft: Draft, policy: Policy
+) -> Iterator[dict[str, Any]]:
+    """The rows of an image: one, or one for each place that an earlier preparation had it from."""
+    media, ref = loaded.media, loaded.ref
     relations = [relation for relation in example.relations if number in relation.images]
-    metadata = draft.metadata
-    licence = policy.licence or _text(metadata.get("licence")) or _text(metadata.get("license"))
-    return {
-        "asset_id": media.asset_id,
-        "frame": media.frame,
-        "example_id": example.example_id,
-        "source": policy.source,
-        "revision": policy.revision or _text(metadata.get("revision")),
-        "retrieved_at": policy.retrieved_at or _text(metadata.get("retrieved_at")),
-        "input": draft.input,
-        "position": draft.position,
-        "origin": loaded.origin,
-        "digest": f"sha256:{media.asset_id}",
-        "licence": licence,
-        "decoder": DECODER,
-        "preprocessing": ",".join((*(f"removed:{name}" for name in media.removed), *media.changes)) or "none",
-        "relation": relations[0].kind if relations else None,
-        "annotator": next((r.annotator for r in relations if r.annotator), None),
-        "group": example.group,
-        "derived_recipe": policy.recipe,
-        "tokenizer": None,
-        "processor": None,
-    }
+    told = {name: _text(draft.metadata.get(name)) for name in ("licence", "license", "revision", "retrieved_at")}
+    for origin in ref.origins or ({},):
+        yield {
+            "asset_id": media.asset_id,
+            "frame": media.frame,
+            "example_id": example.example_id,
+            "source": example.source,
+            "revision": policy.revision or origin.get("revision") or told["revision"],
+            "retrieved_at": policy.retrieved_at or origin.get("retrieved_at") or told["retrieved_at"],
+            "input": draft.input,
+            "position": draft.position,
+            "origin": origin.get("origin") or ref.origin,
+            "digest": f"sha256:{media.asset_id}",
+            "licence": policy.licence or origin.get("licence") or told["licence"] or told["license"],
+            "decoder": DECODER,
+            "preprocessing": ",".join((*(f"removed:{name}" for name in media.removed), *media.changes)) or "none",
+            "relation": relations[0].kind if relations else None,
+            "annotator": next((r.annotator for r in relations if r.annotator), None),
+            "group": example.group,
+            "derived_recipe": policy.recipe,
+            "tokenizer": None,
+            "processor": None,
+        }
 
 
 def _text(value: Any) -> str | None:

@@ -47,6 +47,7 @@ REASONS = {
     "image_labels": "ocr_labels or reading_order that do not fit the images",
     "slot_count": "images and texts of a document have different lengths",
     "slot_value": "a place of a document with both image and text, or with neither",
+    "own_object": "`_shardkit` of an exported row is not what export writes, or contradicts the row",
     # Files and members
     "asset_missing": "the image file, member or address is not there",
     "path_outside": "a path that leads out of the roots",

@@ -204,7 +204,7 @@ def _field(split: str, column: str, kind: str, description: str, part: str | Non
     array = {}
     if part is not None:
         source["transform"] = {"jsonPath": part}
-        array = {"isArray": True, "arrayShape": "-1"}
+        array = {"repeated": True, "isArray": True, "arrayShape": "-1"}
     return {
         "@type": "cr:Field",
         "@id": f"{split}/{column}",

@@ -3,7 +3,7 @@
     {"text": "<image> a cat", "images": ["cat.jpg"], ...}
 
 `text` is required; each `<image>` in it is the place of the next image, and their numbers must agree. Fields that are not
-of the schema are kept as metadata.
+of the schema are kept as metadata. A row that `shardkit export` wrote has `_shardkit`, which see in exported.py.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.draft import Draft, ImageRef
+from shardkit.prepare.ingest.formats.exported import OWN, PLACEHOLDER, restored, stated
 from shardkit.prepare.ingest.formats.fields import annotator_of, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
-from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
@@ -25,8 +26,6 @@ CONTAINERS = ("jsonl", "parquet", "json")
 FIELDS = ("text", "images", "image_sizes", "ocr_labels", "reading_order")
 REQUIRED = (("text", ("text",)),)
 """What --field can map, and what does not go into metadata. `videos` and `video_sizes` are kept there, untouched."""
-
-PLACEHOLDER = "<image>"
 
 
 def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Draft]:
@@ -45,6 +44,9 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         entries = []
     elif not isinstance(entries, list):
         entries = [entries]
+    if row.get(OWN) is not None:
+        yield _exported(record, config, values, text, entries)
+        return
     pieces = text.split(PLACEHOLDER)
     if len(pieces) - 1 != len(entries):
         raise Bad(
@@ -54,7 +56,7 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
     if not entries and not text.strip():
         raise Bad("empty_text", "the text is empty or blank and there is no image")
     images = _labelled([image_ref(entry) for entry in entries], values)
-    used = {config.fields.get(name, name) for name in FIELDS}
+    used = {OWN, *(config.fields.get(name, name) for name in FIELDS)}
     yield Draft(
         input=record.input,
         position=record.position,
@@ -63,6 +65,32 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
         images=images,
         relations=_relations(images, annotator_of(row)),
         metadata={key: value for key, value in row.items() if key not in used},
+        changes=record.changes,
+    )
+
+
+def _exported(record: Record, config: IngestConfig, values: Mapping[str, Any], text: str, entries: list[Any]) -> Draft:
+    """The draft of a row that export wrote.
+
+    Fields that were put beside the exported ones since then become metadata, as in any row.
+    """
+    own = stated(record.value[OWN])
+    images = restored(own, text, _labelled([image_ref(entry) for entry in entries], values))
+    used = {OWN, *(config.fields.get(name, name) for name in FIELDS)}
+    beside = {key: value for key, value in record.value.items() if key not in used and value is not None}
+    for key, value in beside.items():
+        if own.metadata.get(key, value) != value:
+            raise Bad("own_object", f"{OWN}.metadata.{plain(key)} and the row's {plain(key)} differ")
+    return Draft(
+        input=record.input,
+        position=record.position,
+        folder=record.folder,
+        segments=own.segments,
+        images=images,
+        relations=own.relations,
+        metadata={**beside, **own.metadata},
+        source=None if config.source is not None else own.source,
+        group=own.group,
         changes=record.changes,
     )
 
