@@ -36,7 +36,8 @@ EPILOG = """\b
 Formats:
   auto               whichever of these the input shows; without -o it is only named
   rows (jsonl)       JSON lines or Parquet: {"text": "<image> ...", "images": [...]}
-  caption            CSV, TSV, JSON lines or Parquet of image paths or addresses and texts, with or without a header;
+  caption            CSV, TSV, JSON lines or Parquet of image paths or addresses and texts, with or without a header, also
+                     called .txt; IMAGE#NUMBER TAB text, as Flickr8k is published;
                      JSON of COCO, Karpathy's splits or SBU; tars, also of img2dataset; folders of STEM.jpg + STEM.txt
   webdataset         caption, tars only
   ocr                folders of STEM.png + STEM.gt.txt, STEM.txt or STEM.json; and all formats of OCR by what they hold
@@ -45,8 +46,8 @@ Formats:
   funsd              images/ID.png + annotations/ID.json of entities, words and links
   icdar, sroie       pictures + .txt or .csv of x1,y1,...,x4,y4,text; sroie with key/ID.json
   iit-cdip           ID.tif of all pages + ID.xml or ID.txt
-  paddleocr          .txt of PATH TAB text, PATH TAB [{"transcription", "points"}], or PATH id id id
-  mmocr              JSON of MMOCR or TextOCR; JSON lines of {"file_name", "annotations"}
+  paddleocr          .txt or .json of PATH TAB text, PATH TAB [{"transcription", "points"}], or PATH id id id
+  mmocr              JSON of MMOCR or TextOCR; JSON lines of {"file_name", "annotations"}; lines of NAME.png text
   synthtext          gt.mat (needs the extra: pip install 'shardkit[mat]')
   obelics            JSON lines or Parquet of interleaved documents: {"images": [...], "texts": [...]}
   mmc4               JSON lines or Parquet: {"text_list": [...], "image_info": [...]}

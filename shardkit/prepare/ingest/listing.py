@@ -21,12 +21,13 @@ from shardkit.prepare.ingest.units import InputFile
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     ".jsonl": ("jsonl",), ".ndjson": ("jsonl",), ".parquet": ("parquet",), ".tar": ("tar",), ".tgz": ("tar",),
-    ".csv": ("table",), ".tsv": ("table",), ".txt": ("lines",), ".json": ("json",), ".mat": ("mat",),
+    ".csv": ("table",), ".tsv": ("table",), ".token": ("table",), ".txt": ("lines", "table"), ".json": ("json", "lines"),
+    ".mat": ("mat",),
 }  # fmt: skip
 """Suffix -> containers that it may promise; .gz, .zst and .bz2 behind it are looked through."""
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _LISTS = ("lines", "json")
-"""Containers whose suffix says little: a file found in a folder is looked into."""
+"""Containers whose suffix says little: a file found in a folder is looked into. So is a .txt that may be a table."""
 _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
 """Containers that a file's first bytes tell, whatever its name."""
 _SNIFFED = 1 << 16
@@ -159,15 +160,31 @@ class _Look:
             return "files", kinds, False
         if by_stem and self.naming is not PLAIN and _has_pairs(below, self.labels, self.naming):
             return "files", kinds, True
-        if self.is_list is not None:
-            for file in below:
-                if kinds[file.name] in _LISTS and not self.is_list(file.name, _head(file, _SNIFFED)):
-                    kinds[file.name] = None
+        for file in below:
+            kinds[file.name] = self._looked_into(file, kinds[file.name])
         kind = next((one for one in _ORDER if one in kinds.values()), None)
         naming = PLAIN if by_stem else self.naming
         if pairs and kind is None and _has_pairs(below, self.labels, naming, alone=True):
             kind = "files"
         return kind, kinds, False
+
+    def _looked_into(self, file: InputFile, kind: str | None) -> str | None:
+        """The container of a file in a folder whose name promises `kind`: none where it turns out to be no list."""
+        if kind not in _LISTS and not _may_be_table(file.name, kind):
+            return kind
+        if self.is_list is None:
+            return kind if kind in _LISTS else None
+        head = _head(file, _SNIFFED)
+        if not self.is_list(file.name, head):
+            return None
+        return self._of_json(head) if _ends(file.name, ".json") else kind
+
+    def _of_json(self, head: bytes) -> str | None:
+        """The container of a .json by its first bytes: lists of PATH TAB text are called so as well as documents."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if "lines" in self.containers and b"\t" in start.split(b"\n", 1)[0] and not start.startswith(b"{"):
+            return "lines"
+        return "json" if "json" in self.containers else None
 
     def at_file(
         self, file: InputFile, config: IngestConfig, images: set[str]
@@ -176,6 +193,10 @@ class _Look:
         kind = container(file.name, self.containers)
         if "line_pairs" in self.containers and partner(file.name) is not None:
             kind = "line_pairs"
+        elif kind in _LISTS and _ends(file.name, ".json"):
+            kind = self._of_json(_head(file, _SNIFFED))
+        elif _may_be_table(file.name, kind) and not config.fields:
+            kind = self._looked_into(file, kind)
         known = part(file.path, self.labels) if "files" in self.containers else None
         if known is not None and (kind is None or known[0] in images):
             kind = "files"
@@ -199,6 +220,17 @@ def container(name: str, containers: tuple[str, ...]) -> str | None:
     for ending in _COMPRESSED:
         folded = folded.removesuffix(ending)
     return next((kind for kind in SUFFIXES.get(os.path.splitext(folded)[1], ()) if kind in containers), None)
+
+
+def _may_be_table(name: str, kind: str | None) -> bool:
+    """Whether a file is called like a text and may hold a table all the same."""
+    return kind == "table" and _ends(name, ".txt")
+
+
+def _ends(name: str, ending: str) -> bool:
+    """Whether a file is called so, packed or not."""
+    folded = name.lower()
+    return any(folded.removesuffix(packed).endswith(ending) for packed in _COMPRESSED)
 
 
 def _by_content(file: InputFile, containers: tuple[str, ...], config: IngestConfig) -> str:

@@ -55,8 +55,11 @@ def check(file: InputFile, _required: Required, _config: IngestConfig) -> None:
     with open_input(file.path, file.name) as handle:
         head = handle.read(len(_MAGIC))
     if head != _MAGIC:
+        is_newer = head.startswith(b"MATLAB 7.3")
         raise SourceError(
-            "no MATLAB file of version 5",
+            "a MATLAB file of version 7.3, which is HDF5 inside and is not read"
+            if is_newer
+            else "no MATLAB file of version 5",
             where=file.name,
             hint="save it again with version 5 (-v7 in MATLAB, scipy.io.savemat in Python)",
         )

@@ -1,7 +1,9 @@
 """CSV and TSV: strict, and every value a string.
 
 CSV quotes a field by `"` at its first character, and doubles it inside; elsewhere a quotation mark is an ordinary sign.
-TSV has no quoting at all. A first line that has an address in it is no header but data. A record whose quotes do not close costs its own line only: the next line begins a record.
+TSV, and tables parted by `|`, have no quoting at all. A first line that has an address in it is no header but data; so is
+one of IMAGE#NUMBER TAB text, as Flickr8k's and Flickr30k's token files have it. A first line `sep=;`, which Excel writes, names
+the delimiter. A record whose quotes do not close costs its own line only: the next line begins a record.
 
     plan    file -> slices that begin at records               (parent)
     chunks  slice -> up to 256 records each, with their number  (parent)
@@ -27,12 +29,23 @@ from shardkit.records import Exclusion
 
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
+_SEPARATOR = re.compile(rb'"?sep=([,;|\t])"?', re.IGNORECASE)
+_NUMBERED = re.compile(rb"[^\t\r\n]+\.(?:jpe?g|png|webp|gif|bmp)#[0-9]+\t", re.IGNORECASE)
+_NUMBERED_COLUMNS = ("image", "caption_number", "caption")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
     delimiter: bytes
     quoted: bool
+    padded: bool = False
+    """One space behind a delimiter is no part of the field."""
+    numbered: bool = False
+    """The first field is IMAGE#NUMBER, and counts as two."""
+
+
+_TAB = Dialect(delimiter=b"\t", quoted=False)
+_CSV = Dialect(delimiter=b",", quoted=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,8 +158,13 @@ def _record_pattern(dialect: Dialect) -> re.Pattern[bytes]:
 
 def _fields(raw: bytes, dialect: Dialect) -> list[bytes] | None:
     """The fields of a record, or None where its quotes do not close."""
+    if dialect.numbered:
+        name, tab, text = raw.partition(dialect.delimiter)
+        image, mark, number = name.rpartition(b"#")
+        return [image, number, text] if tab and mark else [raw]
     if not dialect.quoted or b'"' not in raw:
-        return raw.split(dialect.delimiter)
+        first, *others = raw.split(dialect.delimiter)
+        return [first, *(field.removeprefix(b" ") for field in others)] if dialect.padded else [first, *others]
     fields, at = [], 0
     while True:
         if raw.startswith(b'"', at):
@@ -168,26 +186,34 @@ def _fields(raw: bytes, dialect: Dialect) -> list[bytes] | None:
 
 def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Dialect]:
     """Frames behind the header, the header, the dialect. Of a table without a header the first record is data."""
-    tab = Dialect(delimiter=b"\t", quoted=False)
     is_tsv = file.name.lower().split(".")[-1] == "tsv" or ".tsv." in file.name.lower()
-    frames = _Frames(stream, tab if is_tsv else Dialect(delimiter=b",", quoted=True))
+    frames = _Frames(stream, _TAB if is_tsv else _CSV)
     raw = frames.next()
     if raw is None:
-        return frames, (), tab
+        return frames, (), _TAB
+    start = 0
     if raw.startswith(_BOM):
         raw = raw[len(_BOM) :]
         frames.changes["byte_order_mark"] += 1
-    dialect = (
-        tab if is_tsv else Dialect(delimiter=next((d for d in (b",", b";", b"\t") if d in raw), b","), quoted=True)
-    )
+    told = _SEPARATOR.fullmatch(raw)
+    if told is not None:
+        frames.changes["separator_line"] += 1
+        start = frames.position
+        raw = frames.next()
+        if raw is None:
+            return frames, (), _TAB
+    dialect = _dialect(raw, is_tsv=is_tsv, delimiter=None if told is None else told[1])
     frames.use(dialect)
+    if dialect.numbered:
+        frames.put_back(raw, start)
+        return frames, _NUMBERED_COLUMNS, dialect
     names = _fields(raw, dialect)
     try:
         header = tuple(name.decode("utf-8").strip() for name in names or ())
     except UnicodeDecodeError:
         raise refused(file.name, "the header line is no UTF-8 text") from None
     if any(map(_is_address, header)):
-        frames.put_back(raw, 0)
+        frames.put_back(raw, start)
         return frames, _names_of(header), dialect
     if not header or len(set(header)) != len(header):
         raise SourceError(
@@ -196,6 +222,27 @@ def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Di
             hint="give each column a name of its own",
         )
     return frames, header, dialect
+
+
+def is_numbered(line: bytes) -> bool:
+    """Whether a line is IMAGE#NUMBER, a tab and a text."""
+    return _NUMBERED.match(line) is not None
+
+
+def _dialect(first: bytes, *, is_tsv: bool, delimiter: bytes | None) -> Dialect:
+    """How the fields of a table are parted, by its first line.
+
+    Args:
+        delimiter: what the table itself says, before that line.
+    """
+    if delimiter is None and is_numbered(first):
+        return Dialect(delimiter=b"\t", quoted=False, numbered=True)
+    if delimiter is None and is_tsv:
+        return _TAB
+    found = delimiter or next((sign for sign in (b",", b";", b"\t", b"|") if sign in first), b",")
+    if found == b"|":
+        return Dialect(delimiter=found, quoted=False, padded=first.count(b"| ") == first.count(b"|"))
+    return Dialect(delimiter=found, quoted=True)
 
 
 def _is_address(field: str) -> bool:
@@ -317,6 +364,8 @@ def records(chunk: TableChunk, _config: IngestConfig) -> Iterator[Record | Exclu
             continue
         if len(fields) != len(chunk.header):
             detail = f"{len(fields)} fields, the header has {len(chunk.header)}"
+            if chunk.dialect.numbered:
+                detail = "the line is not IMAGE#NUMBER, a tab and a text"
             yield exclusion(chunk.input, position, "field_count", detail)
             continue
         try:

@@ -70,7 +70,7 @@ _CAPTION = Source(
     fields=caption.FIELDS,
     required=caption.REQUIRED,
     labels=caption.LABELS,
-    is_list=caption_json.is_list,
+    is_list=caption.is_list,
     entries=caption_json.entries,
 )
 _ROWS = Source(
@@ -120,7 +120,7 @@ SOURCES: dict[str, Source] = {
     "iit-cdip": _pairs(iit_cdip.READERS, peeks=layout_head.PEEKS),
     "paddleocr": Source(drafts=paddleocr.drafts, containers=paddleocr.CONTAINERS, fields=(), is_list=ocr.is_list),
     "mmocr": Source(
-        drafts=mmocr.drafts, containers=mmocr.CONTAINERS, fields=(), is_list=ocr.is_list, entries=mmocr.entries
+        drafts=mmocr.drafts, containers=mmocr.CONTAINERS, fields=(), is_list=ocr.is_mmocr_list, entries=mmocr.entries
     ),
     "synthtext": Source(drafts=synthtext.drafts, containers=synthtext.CONTAINERS, fields=()),
     "obelics": Source(

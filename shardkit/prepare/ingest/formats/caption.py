@@ -1,6 +1,7 @@
 """caption: an image and what is said of it.
 
-    tables     CSV, TSV, JSON lines or Parquet with a column of image paths, addresses or bytes and one of texts
+    tables     CSV, TSV, JSON lines or Parquet with a column of image paths, addresses or bytes and one of texts; also such
+               tables called .txt, and lists of IMAGE#NUMBER TAB text, as Flickr8k and Flickr30k are published
     documents  JSON of COCO, Karpathy's splits, SBU, or a list of rows
     texts      NAME_captions.txt with NAME_urls.txt, line by line, as SBU was first published
     tars       WebDataset samples: KEY.jpg with KEY.txt, or KEY.json with the caption in it
@@ -12,6 +13,7 @@ are not used stay as metadata.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +23,11 @@ from shardkit.prepare.ingest.columns import column
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.containers.strict_json import parse
+from shardkit.prepare.ingest.containers.tables import is_numbered
 from shardkit.prepare.ingest.containers.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
+from shardkit.prepare.ingest.formats import caption_json
 from shardkit.prepare.ingest.formats.caption_json import ANNOTATIONS, places
 from shardkit.prepare.ingest.formats.captions import Caption, distinct, listed, name, number, relations
 from shardkit.prepare.ingest.formats.fields import found, text_field
@@ -47,7 +51,7 @@ IMAGE_HEADERS = (
 )  # fmt: skip
 CAPTION_HEADERS = (
     "caption", "captions", "top_caption", "all_captions", "text", "texts", "title", "alt_text", "alttext", "alt",
-    "description", "sentence", "sentences", "recaption", "label", "txt",
+    "description", "sentence", "sentences", "recaption", "label", "txt", "comment",
 )  # fmt: skip
 CONFIDENCE_HEADERS = (
     "confidence", "similarity", "similarities", "all_similarities", "clip_similarity", "clip_similarity_vitb32", "clip_score",
@@ -58,6 +62,18 @@ CONFIDENCE_HEADERS = (
 REQUIRED = (("image", IMAGE_HEADERS), ("caption", CAPTION_HEADERS))
 ADDRESSES = ("url", "image_url", "coco_url", "flickr_url")
 """Fields that say where a picture came from."""
+
+
+def is_list(name: str, head: bytes) -> bool:
+    """Whether a file in a folder, by its name and first bytes, lists captions: a JSON document, or a table called .txt."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith((b"{", b"[")):
+        return caption_json.is_list(name, head)
+    first = head.split(b"\n", 1)[0]
+    if is_numbered(first):
+        return True
+    names = {one.strip().strip('"').casefold() for one in re.split(r"[,;\t|]", first.decode("utf-8", "replace"))}
+    return not names.isdisjoint(IMAGE_HEADERS) and not names.isdisjoint(CAPTION_HEADERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,8 +16,8 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.line_pairs import CAPTIONS, partner
 from shardkit.prepare.ingest.containers.tars import suffix
-from shardkit.prepare.ingest.formats import caption_json, docbank, html, json_rows, markdown, mmocr, paddleocr, quads
-from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS
+from shardkit.prepare.ingest.formats import docbank, html, json_rows, markdown, mmocr, paddleocr, quads, word_list
+from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS, is_list
 from shardkit.prepare.ingest.formats.paddleocr import names_image
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.sample import ROWS, Sample, take
@@ -31,6 +31,8 @@ _OCR_PAGE = re.compile(rb"class\s*=\s*[\"'][^\"']*\bocr_page\b")
 _CDIP = re.compile(rb"<(?:ot|ocr_text|LTDLWOCR)>")
 _CAPTION_KEY = re.compile(rb"\"(?:caption|captions|top_caption|alt_text)\"\s*:")
 _LABEL_KEY = re.compile(rb"\"(?:lines|text|words|reading_order|rec_texts)\"\s*:")
+_STEMS = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{\s*\"[^\"]+\"\s*:\s*\[\s*\{[^{}]*\"transcription\"\s*:")
+"""ArT and LSVT: the lines of each picture by its stem."""
 _FORMS = re.compile(rb"\"documents\"\s*:\s*\[\s*\{")
 _PICTURE_KEY = re.compile(rb"\.(?:jpe?g|png|tiff?|bmp|webp|gif)\"\s*:", re.IGNORECASE)
 _TEXT_LIST = re.compile(
@@ -152,7 +154,9 @@ def _text(sample: Sample) -> bool:
 
 # --------------------------------------------------------------------------- captions
 def _caption(sample: Sample) -> bool:
-    documents = (caption_json.is_list(name, head) for name, head in sample.heads if name.lower().endswith(".json"))
+    documents = (
+        is_list(name, head) for name, head in sample.heads if name.lower().endswith((".json", ".txt", ".token"))
+    )
     lines = any(name.lower().endswith(CAPTIONS) and partner(name) in sample.names for name in sample.names)
     return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample) or lines or any(documents)
 
@@ -212,7 +216,10 @@ def _ocr(sample: Sample) -> bool:
     heads = sample.heads_of(".json")
     if any(b'"input_path"' in head and b'"rec_texts"' in head for head in heads):
         return True
-    return any(_PICTURE_KEY.search(head) or _TEXT_LIST.match(head) or _FORMS.search(head) for head in heads)
+    if any(word_list.quoted(line) is not None for text in _texts(sample, ".txt") for line in _whole_lines(text)[:1]):
+        return True
+    patterns = (_PICTURE_KEY, _FORMS, _STEMS)
+    return any(_TEXT_LIST.match(head) or any(one.search(head) for one in patterns) for head in heads)
 
 
 def _root(sample: Sample, *roots: bytes) -> bool:
@@ -226,6 +233,12 @@ def _hocr(sample: Sample) -> bool:
 
 def _texts(sample: Sample, *suffixes: str) -> list[str]:
     return [head.decode("utf-8", "replace").removeprefix("\ufeff") for head in sample.heads_of(*suffixes)]
+
+
+def _whole_lines(text: str) -> list[str]:
+    """The lines of a beginning that are not blank, without the last one, which may be cut."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return lines[:-1] or lines
 
 
 def _docbank(sample: Sample) -> bool:
@@ -256,7 +269,9 @@ def _funsd(sample: Sample) -> bool:
 
 
 def _paddleocr(sample: Sample) -> bool:
-    firsts = (next((line for line in text.splitlines() if line.strip()), "") for text in _texts(sample, ".txt"))
+    firsts = (
+        next((line for line in text.splitlines() if line.strip()), "") for text in _texts(sample, ".txt", ".json")
+    )
     return any(map(paddleocr.is_line, firsts))
 
 
@@ -264,7 +279,10 @@ def _mmocr(sample: Sample) -> bool:
     documents = any(
         b'"data_list"' in head or (b'"imgs"' in head and b'"anns"' in head) for head in sample.heads_of(".json")
     )
-    lists = any(text.lstrip().startswith("{") and '"file' in text[:200] for text in _texts(sample, ".txt"))
+    lists = any(
+        (text.lstrip().startswith("{") and '"file' in text[:200]) or word_list.is_spaced(_whole_lines(text))
+        for text in _texts(sample, ".txt")
+    )
     return documents or lists or _any_row(sample, lambda row: mmocr.is_entry(row) and "file_name" not in row)
 
 

@@ -3,6 +3,7 @@
     map     {"1.png": "text" or {"text": ...} or {"lines": [...]}, ...}
     list    [{"image": "1.png", "text": "..."}, ...]
     pages   {"pages": [{"page": 2, "image": "2.png", "text": "..."}, ...]}      put in the order of their numbers
+    stems   {"gt_1": [{"transcription": "...", "points": [[x, y], ...], "illegibility": false}, ...], ...}     ArT, LSVT
     forms   {"documents": [{"id", "document": [entities as in FUNSD], "img": {"fname", "width", "height"}}, ...]}     XFUND
     MMOCR and TextOCR documents
 
@@ -30,6 +31,7 @@ from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
 
 _IMAGE = ("image", "img", "image_path", "img_path", "file_name", "filename", "path")
+_ENDINGS = (".jpg", ".png", ".jpeg", ".JPG", ".PNG")
 _TEXT = ("text", "label", "transcription", "caption")
 
 
@@ -47,11 +49,13 @@ def entries(value: Any) -> Entries:
         return _pages(value["pages"])
     if isinstance(value, dict) and value and all(map(names_image, value)):
         return _once([(image, label) for image, label in value.items()], Counter())
+    if isinstance(value, dict) and value and all(isinstance(lines, list | Items) for lines in value.values()):
+        return _stems(value)
     if isinstance(value, list | Items) and value and all(_image(entry) is not None for entry in value):
         return _once([(_image(entry) or "", entry) for entry in value], Counter())
     raise Bad(
         "bad_label",
-        "the document is no list of labels: known are a map of pictures to texts, a list of {image, text}, pages, MMOCR, TextOCR",
+        "the document is no list of labels: known are a map of pictures to texts, a list of {image, text}, pages, MMOCR, TextOCR, ArT",
     )
 
 
@@ -70,6 +74,23 @@ def _pages(pages: list[Any]) -> Entries:
     numbers = {page["page"] for page in pages}
     changes = Counter(page_missing=max(numbers) - min(numbers) + 1 - len(numbers)) if numbers else Counter()
     return _once([(_image(page) or "", page) for page in pages], +changes)
+
+
+def _stems(document: Mapping[str, Sequence[Any]]) -> Entries:
+    """The pictures of ArT and LSVT, which are named without their suffix.
+
+    Raises:
+        Bad: where the first line of one is no line.
+    """
+    for stem, lines in document.items():
+        first = lines[0] if len(lines) else {"transcription": ""}
+        if not isinstance(first, dict) or "transcription" not in first:
+            raise Bad(
+                "bad_label", f"the entry {plain(stem, 40)} of the document is no list of lines with a transcription"
+            )
+    return Entries(
+        entries=(Entry(position=stem, value={"stem": stem, "lines": list(lines)}) for stem, lines in document.items())
+    )
 
 
 def _forms(documents: Sequence[Any]) -> Entries:
@@ -110,6 +131,10 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
         yield from mmocr.drafts(record, config, reader)
         return
     changes = Counter(record.changes)
+    if "stem" in record.value:
+        names = [f"{record.value['stem']}{ending}" for ending in _ENDINGS]
+        yield draft(record, reader.first_of(names, record.folder), _written(record.value["lines"], changes), changes)
+        return
     labels = [_label(value, changes) for value in record.value["labels"]]
     for other in labels[1:]:
         if trimmed(other.text) != trimmed(labels[0].text):
@@ -118,7 +143,23 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
     yield draft(record, record.value["image"], labels[0], changes)
 
 
+def _written(lines: list[Any], changes: Counter[str]) -> Label:
+    """The lines of a picture of ArT or LSVT; what they say beside text and place is `line_fields`."""
+    if not all(isinstance(line, dict) for line in lines):
+        raise Bad("bad_label", "a line of the picture is no object")
+    known = ("transcription", "points", "illegibility")
+    instances = [
+        {"text": line.get("transcription"), "points": line.get("points"), "ignore": line.get("illegibility") is True}
+        for line in lines
+    ]
+    label = mmocr.label_of({"instances": instances}, changes)
+    extra = [{key: inner for key, inner in line.items() if key not in known} for line in lines]
+    return replace(label, fields={"line_fields": extra} if any(extra) else {})
+
+
 def _label(value: Any, changes: Counter[str]) -> Label:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "transcription" in value[0]:
+        return _written(value, changes)
     if not isinstance(value, dict):
         return Label(text=text_of(value, "the label"))
     rest: Mapping[str, Any] = {key: inner for key, inner in value.items() if key not in _IMAGE}

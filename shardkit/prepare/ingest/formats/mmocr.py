@@ -3,7 +3,7 @@
     MMOCR 1.x   {"metainfo": {...}, "data_list": [{"img_path", "height", "width", "instances": [{"text", "polygon" or
                 "bbox", "ignore"}]}]}
     MMOCR KIE   JSON lines of {"file_name", "height", "width", "annotations": [{"box", "text", "label"}]}
-    recognition JSON lines of {"filename", "text"}
+    recognition JSON lines of {"filename", "text"}; of MMOCR 0.x also lines of NAME.png text
     TextOCR     {"imgs": {ID: {"file_name", "width", "height"}}, "anns": {ID: {"image_id", "utf8_string", "points"}},
                 "imgToAnns": {ID: [ID, ...]}}; COCO-Text alike, also without imgToAnns
 
@@ -25,6 +25,7 @@ from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.label import Label, lines_label, loose_polygon, text_of
 from shardkit.prepare.ingest.formats.label_list import draft
+from shardkit.prepare.ingest.formats.word_list import spaced
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
@@ -82,7 +83,12 @@ def drafts(record: Record, _config: IngestConfig, _reader: Reader) -> Iterator[D
     changes = Counter(record.changes)
     value = record.value
     shorten = True
-    if isinstance(value, str):
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        pair = spaced(value)
+        if pair is None:
+            raise Bad("bad_label", f"the line is neither JSON nor a picture, a space and a text: {plain(value, 40)}")
+        value = {"filename": pair[0], "text": pair[1]}
+    elif isinstance(value, str):
         parsed = parse(value.encode())
         changes.update(parsed.changes)
         value = parsed.value
@@ -91,7 +97,7 @@ def drafts(record: Record, _config: IngestConfig, _reader: Reader) -> Iterator[D
     path = _path(value)
     if path is None:
         raise Bad("missing_field", f"the entry names no picture ({', '.join(_PATHS)})")
-    yield draft(record, path, _label(value, changes), changes, shorten=shorten)
+    yield draft(record, path, label_of(value, changes), changes, shorten=shorten)
 
 
 def _path(entry: Any) -> str | None:
@@ -100,7 +106,12 @@ def _path(entry: Any) -> str | None:
     return next((entry[name] for name in _PATHS if isinstance(entry.get(name), str) and entry[name]), None)
 
 
-def _label(entry: Mapping[str, Any], changes: Counter[str]) -> Label:
+def label_of(entry: Mapping[str, Any], changes: Counter[str]) -> Label:
+    """What an entry says is written on its picture.
+
+    Raises:
+        Bad: where its instances are none.
+    """
     name = next((name for name in _INSTANCES if name in entry), None)
     used = {*_PATHS, "height", "width", name}
     if name is None:

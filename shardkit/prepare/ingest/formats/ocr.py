@@ -17,9 +17,9 @@ from typing import Any
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
-from shardkit.prepare.ingest.formats import label_json, mmocr, paddleocr, quads, synthtext
+from shardkit.prepare.ingest.formats import label_json, mmocr, paddleocr, quads, synthtext, word_list
 from shardkit.prepare.ingest.formats.label import Label, Read
-from shardkit.prepare.ingest.formats.label_list import annotator
+from shardkit.prepare.ingest.formats.label_list import annotator, draft
 from shardkit.prepare.ingest.formats.ocr_label import LABELS, READERS, read_label
 from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.reader import Reader
@@ -48,12 +48,28 @@ def is_list(name: str, head: bytes) -> bool:
         return False
     if name.lower().endswith(".json"):
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        # The forms of XFUND name their pictures behind their words.
-        return start[:1] in (b"{", b"[") and (_PICTURE.search(head) is not None or b'"documents"' in head)
+        # The forms of XFUND name their pictures behind their words; ArT and LSVT by their stems.
+        named = _PICTURE.search(head) is not None or any(key in head for key in (b'"documents"', b'"transcription"'))
+        return (start[:1] in (b"{", b"[") and named) or any(map(paddleocr.is_line, _lines(head)[:1]))
     if not name.lower().endswith(".txt"):
         return True
-    lines = [line for line in head.decode("utf-8", "replace").lstrip("\ufeff").splitlines() if line.strip()]
-    return bool(lines) and (paddleocr.is_line(lines[0]) or (lines[0][0] == "{" and _PICTURE.search(head) is not None))
+    for line in _lines(head)[:1]:
+        if paddleocr.is_line(line) or word_list.quoted(line) is not None:
+            return True
+        return line[0] == "{" and _PICTURE.search(head) is not None
+    return False
+
+
+def is_mmocr_list(name: str, head: bytes) -> bool:
+    """`is_list`, with the lists of MMOCR 0.x."""
+    return is_list(name, head) or (
+        name.lower().endswith(".txt") and word_list.is_spaced(_lines(head)[:-1] or _lines(head))
+    )
+
+
+def _lines(head: bytes) -> list[str]:
+    """The lines in the first bytes of a file that are not blank; the last one may be cut."""
+    return [line for line in head.decode("utf-8", "replace").lstrip("\ufeff").split("\n") if line.strip()]
 
 
 def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft | Exclusion]:
@@ -66,6 +82,10 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
     if isinstance(value, Pair):
         yield from pair_drafts(record, config, reader)
     elif isinstance(value, str):
+        word = word_list.quoted(value)
+        if word is not None:
+            yield draft(record, word[0], Label(text=word[1]), Counter(record.changes))
+            return
         yield from (mmocr if value.startswith("{") else paddleocr).drafts(record, config, reader)
     elif "wordBB" in value:
         yield from synthtext.drafts(record, config, reader)

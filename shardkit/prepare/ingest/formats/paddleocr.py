@@ -2,6 +2,7 @@
 
     PATH TAB text                                             recognition
     PATH TAB [{"transcription": "...", "points": [[x, y], ...]}, ...]     detection; also key_cls, id, linking of forms
+    PATH TAB {"height", "width", "ocr_info": [{"text", "bbox"}, ...]}     forms of XFUND as PaddleOCR first had them
     ["PATH", "PATH"] TAB text                                 several pictures of one text
     PATH id id id                                             token ids instead of a text, parted by spaces; with
                                                               --label-vocab they are spelled out, its first line being 1
@@ -15,6 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
@@ -33,7 +35,8 @@ CONTAINERS = ("lines",)
 
 _ILLEGIBLE = ("###", "*")
 _IDS = re.compile(r"(?P<image>\S+)(?P<ids>(?: +[0-9]{1,9})+) *")
-_EXTRA = ("key_cls", "id", "linking", "difficult")
+_TEXTS = ("transcription", "text", "label")
+_EXTRA = ("key_cls", "label", "id", "linking", "difficult")
 
 
 def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:
@@ -108,19 +111,36 @@ def _near(image: str, folder: str, reader: Reader) -> str:
 
 
 def _label(text: str, changes: Counter[str]) -> Label:
-    if not text.lstrip().startswith("[{") and text.strip() != "[]":
+    is_form = text.startswith('{"') and '"ocr_info"' in text
+    if not is_form and not text.lstrip().startswith("[{") and text.strip() != "[]":
         return Label(text=text)
     parsed = parse(text.encode())
     changes.update(parsed.changes)
+    if is_form:
+        return _form(parsed.value, changes)
+    return _lines(parsed.value, changes)
+
+
+def _form(form: dict[str, Any], changes: Counter[str]) -> Label:
+    entries = form.get("ocr_info")
+    if not isinstance(entries, list):
+        raise Bad("bad_label", "ocr_info is no list")
+    height, width = form.get("height"), form.get("width")
+    is_size = isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0
+    return replace(_lines(entries, changes), stated_size=(height, width) if is_size else None)
+
+
+def _lines(entries: list[Any], changes: Counter[str]) -> Label:
     items, extra = [], []
-    for k, entry in enumerate(parsed.value):
+    for k, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise Bad("bad_label", f"entry {k} of the line is no object")
-        written = text_of(entry.get("transcription", entry.get("label")), f"the transcription of entry {k}")
+        used = next((name for name in _TEXTS if name in entry), "transcription")
+        written = text_of(entry.get(used), f"the transcription of entry {k}")
         legible = written.strip() not in _ILLEGIBLE and bool(written.strip())
         if not legible:
             changes["illegible_text" if written.strip() else "line_without_text"] += 1
-        points = loose_polygon(entry.get("points"), changes)
+        points = loose_polygon(entry.get("points", entry.get("bbox")), changes)
         items.append(
             LayoutItem(
                 level="line",
@@ -130,7 +150,7 @@ def _label(text: str, changes: Counter[str]) -> Label:
                 confidence=_confidence(entry.get("score")),
             )
         )
-        extra.append({key: entry[key] for key in _EXTRA if key in entry})
+        extra.append({key: entry[key] for key in _EXTRA if key in entry and key != used})
     return lines_label(items, fields={"line_fields": extra} if any(extra) else {})
 
 
