@@ -86,6 +86,8 @@ def command(
     shardkit split work/news -o work/split --split-by-time published --cutoff val=2021-01-01 --cutoff test=2021-07-01
     shardkit split work/more -o work/split2 --like work/split
     """
+    if ratios is None and given["time_field"] is None and given["like"] is None:
+        raise click.UsageError("Missing option '--ratios', '--split-by-time' or '--like': how to divide.")
     config = SplitConfig(
         input=dataset,
         ratios=None if ratios is None else parse_ratios(ratios),
