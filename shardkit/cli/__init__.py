@@ -33,6 +33,7 @@ COMMANDS = {
     "head": "the first examples of a dataset",
     "explain": "why an example went or stayed",
     "trace": "from a batch back to the raw row, or from a raw row forward",
+    "forget": "a dataset without an asset, a source or a licence",
     "schema": "reasons, error codes and options, as data",
 }
 """Command -> one line of help. The code is in shardkit/cli/<command>.py and is imported when it is run."""

@@ -75,10 +75,11 @@ class Ancestry:
 def _parents(dataset: Dataset) -> Iterator[str]:
     """Ids of the datasets whose rows this one may hold: its inputs, and whose shards it refers to.
 
-    An older split (`--like`) and the references of dedup are inputs too, but none of their rows is taken over.
+    An older split (`--like`), the datasets of parents and the references of dedup are inputs too, but none of their rows
+    is taken over.
     """
     recipe = dataset.recipe
-    compared = {recipe.get("like"), *(recipe.get("references") or ())}
+    compared = {recipe.get("like"), *(recipe.get("references") or ()), *(recipe.get("parents") or ())}
     held = (shard.dataset for shard in dataset.manifest.shards if shard.dataset is not None)
     for dataset_id in dict.fromkeys([*dataset.manifest.inputs, *held]):
         if _ID.fullmatch(dataset_id) and dataset_id not in compared:

@@ -74,8 +74,9 @@ class Chain:
         for shard, row in sorted(set(places)):
             batch, at = self._sequences(shard).locate(row)
             facts = batch.select(list(SEQUENCE)).slice(at, 1).to_pylist()[0]
-            example = (facts.pop("shard"), facts.pop("row"))
-            ref = self._index.dataset.sequence_shards[shard]
+            dataset = self._index.dataset
+            ref = dataset.sequence_shards[shard]
+            example = (dataset.examples_of(ref)[facts.pop("shard")], facts.pop("row"))
             found[shard, row] = {**facts, "shard": ref.name, "row": row, "split": ref.split, "example": example}
         return [dict(found[place]) for place in places]
 

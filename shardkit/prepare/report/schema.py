@@ -9,6 +9,7 @@ from shardkit.errors import ShardkitError
 from shardkit.prepare.decontaminate import reasons as decontaminate
 from shardkit.prepare.dedup import reasons as dedup
 from shardkit.prepare.ingest import reasons as ingest
+from shardkit.prepare.lineage.forget import reasons as forget
 from shardkit.prepare.select import reasons as select
 from shardkit.prepare.split import reasons as split
 from shardkit.sequence import recipes as tokenize
@@ -21,6 +22,7 @@ REASONS = {
     "select": select.REASONS,
     "split": split.REASONS,
     "tokenize": tokenize.REASONS,
+    "forget": forget.REASONS,
 }
 """Stage -> code of an exclusion -> what it says."""
 

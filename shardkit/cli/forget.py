@@ -1,0 +1,74 @@
+"""`shardkit forget`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
+from shardkit.prepare.lineage.forget.run import run
+from shardkit.store.units import SHARD_FORMATS
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("forget")
+@dataset_argument
+@click.option("--asset", "assets", multiple=True, metavar="ID",
+              help="A picture by its id, or the first 8 digits and more: its bytes go, and equal pixels of other files. Repeatable.")  # fmt: skip
+@click.option("--source", "sources", multiple=True, metavar="URI",
+              help="A source, a raw file or FILE:ROW, the address of a picture or document. Repeatable.")  # fmt: skip
+@click.option("--licence", "--license", "licences", multiple=True, metavar="L",
+              help="Everything that came under this licence; `unknown` where none is stated. Repeatable.")  # fmt: skip
+@click.option("-o", "--out", "output", type=_PATH, help="The dataset to write.")
+@click.option("--also", type=_PATH, multiple=True, metavar="DIR",
+              help="List the datasets below this folder that still hold the bytes. Repeatable.")  # fmt: skip
+@click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)
+@click.option("--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
+              help="A shard closes when its payload reaches this.")  # fmt: skip
+@stage_options
+def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
+    """Write a dataset without an asset, a source or a licence, and without all that derives from it.
+
+    Shards are written anew. Then the output is read again to prove that no bytes, ids and origins of it are left.
+
+    \b
+    shardkit forget work/split --asset 0656f11bcd1a -o work/split2 --also work
+    shardkit forget work/clean --source https://example.org/a.jpg --licence CC-BY-NC -o work/clean2 --dry-run
+    """
+    result = run(ForgetConfig(input=dataset, **given), progress_bar("forget", quiet=quiet))
+    table = "\n".join(_lines(result))
+    if not result.dry_run:
+        say(table, quiet=quiet)
+    for held in result.also:
+        say(_held(held))  # asked for by name, so --quiet does not take it away
+    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
+    print_result(result.to_json(), as_json=as_json, text=text)
+
+
+def _lines(result: ForgetResult) -> Iterator[str]:
+    counts, report = result.counts, result.report
+    yield f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}"
+    for reason, number in counts["excluded_by_reason"].items():
+        yield f"  excluded {number}: {reason}"
+    yield f"forgotten: the bytes of {report['assets']} pictures, {report['origins']} origins"
+    if report["elsewhere"]:
+        yield f"{report['elsewhere']} pictures stay, because they came from another place too; --asset forgets them"
+    if result.proof is not None:
+        proof = result.proof
+        yield (
+            f"proved: none of it in {proof['examples']} examples, {proof['images']} pictures "
+            f"({proof['bytes']} bytes digested) and {proof['rows']} rows of tables"
+        )
+    if result.unchanged:
+        yield "unchanged"
+
+
+def _held(held: Mapping[str, Any]) -> str:
+    if "problem" in held:
+        return f"not looked into: {held['path']} ({held['problem']})"
+    return f"still held: {held['path']}\t{held['id']}\t{held['assets']} pictures, {held['examples']} examples"

@@ -1,0 +1,95 @@
+"""What a run of forget is asked for, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardkit.errors import ConfigError
+from shardkit.store.units import SHARD_FORMATS
+
+FORGET_VERSION = 1
+"""Part of every dataset id: a change of what forget makes of equal input gets a new number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgetConfig:
+    input: Path
+    output: Path | None
+    """None with dry_run."""
+    assets: tuple[str, ...] = ()
+    """Asset ids, or the unique beginnings of some."""
+    sources: tuple[str, ...] = ()
+    """Names of sources, raw files or rows of them, addresses of pictures or documents."""
+    licences: tuple[str, ...] = ()
+    also: tuple[Path, ...] = ()
+    """Folders in which datasets are looked for that still hold the bytes."""
+    shards: str = "arrow"
+    shard_size: int = 256_000_000
+    """Payload bytes."""
+    bases: tuple[Path, ...] = ()
+    """Where moved inputs are looked for."""
+    workers: int = 1
+    overwrite: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.assets or self.sources or self.licences):
+            raise ConfigError(
+                "nothing is named that is to be forgotten", hint="name it with --asset, --source or --licence"
+            )
+        if any(not text.strip() for text in (*self.assets, *self.sources, *self.licences)):
+            raise ConfigError("an empty name forgets nothing", hint="name it with --asset, --source or --licence")
+        if self.shards not in SHARD_FORMATS:
+            raise ConfigError(f"there are no shards {self.shards!r}", hint=f"choose one of {', '.join(SHARD_FORMATS)}")
+        if self.shard_size < 1:
+            raise ConfigError("a shard of no bytes", hint="raise --shard-size")
+
+    def recipe(self, assets: tuple[str, ...]) -> dict[str, Any]:
+        """The config as JSON values.
+
+        Args:
+            assets: the whole ids, ascending.
+        """
+        return {
+            "version": FORGET_VERSION,
+            "assets": list(assets),
+            "sources": sorted(set(self.sources)),
+            "licences": sorted(set(self.licences)),
+            "shards": self.shards,
+            "shard_size": self.shard_size,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForgetResult:
+    path: Path | None
+    dataset_id: str | None
+    """None after a dry run."""
+    unchanged: bool
+    counts: Mapping[str, Any]
+    """In examples: read, kept, excluded, excluded_by_reason."""
+    report: Mapping[str, Any]
+    """assets: files whose bytes are gone; origins: rows of provenance that are gone; elsewhere: files that stay, because
+    they came from another place too."""
+    proof: Mapping[str, int] | None
+    """What was read again and searched; None after a dry run."""
+    also: tuple[Mapping[str, Any], ...]
+    """Datasets that still hold the bytes."""
+
+    @property
+    def dry_run(self) -> bool:
+        return self.dataset_id is None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dataset": None if self.path is None else str(self.path),
+            "id": self.dataset_id,
+            "unchanged": self.unchanged,
+            **self.counts,
+            **self.report,
+            "proof": self.proof,
+            "also": list(self.also),
+        }

@@ -1,0 +1,135 @@
+"""The tables of a dataset without what is forgotten: what later stages ask for, and nothing that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardkit.prepare.components import Indices, components, same_value
+from shardkit.prepare.dedup.keys import leading
+from shardkit.prepare.lineage.forget.decide import Decision
+from shardkit.prepare.lineage.index import LINKS
+from shardkit.store.dataset import Dataset
+from shardkit.store.schema import PROVENANCE, TABLES
+
+
+def tables(dataset: Dataset, decision: Decision) -> Mapping[str, Iterator[pa.Table]]:
+    """Of the input's tables those that speak of its rows; reports on how it was made stay with it."""
+    made = {"assets": _assets(dataset, decision)}
+    for name in LINKS:
+        if dataset.has_table(name):
+            made[name] = _links(dataset, name, decision)
+    if dataset.has_table("groups"):
+        made["groups"] = _groups(dataset, decision)
+    elif dataset.has_table("clusters"):
+        made["groups"] = _clustered(dataset, decision)
+    if dataset.has_table("ledger"):
+        made["ledger"] = _ledger(dataset, decision)
+    if dataset.has_table("boilerplate"):
+        made["boilerplate"] = _boilerplate(dataset, decision)
+    return made
+
+
+def provenance(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    yield dataset.table("provenance").cast(PROVENANCE).filter(pa.array(decision.provenance))
+
+
+def _assets(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    table = dataset.table("assets").cast(TABLES["assets"])
+    yield table.filter(pa.array(~np.isin(leading(table["asset_id"]), decision.gone_assets)))
+
+
+def _links(dataset: Dataset, name: str, decision: Decision) -> Iterator[pa.Table]:
+    table = dataset.table(name).cast(TABLES[name])
+    gone = np.zeros(table.num_rows, np.bool_)
+    for column in LINKS[name]:
+        gone |= np.isin(leading(table[column]), decision.gone_ids)
+    yield table.filter(pa.array(~gone))
+
+
+def _groups(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    """Components that are named by what is forgotten take the name of the first example that stays in them."""
+    table = dataset.table("groups").cast(TABLES["groups"]).filter(pa.array(decision.kept))
+    yield _renamed(table, _named_by_gone(table["component"], decision))
+
+
+def _named_by_gone(column: pa.ChunkedArray, decision: Decision) -> pa.Array:
+    gone = decision.examples.filter(pa.array(~decision.kept))
+    left = decision.examples.filter(pa.array(decision.kept))
+    names = pa.concat_arrays(
+        [*gone["example_id"].chunks, *_only_in(gone["group"], left["group"]).chunks] or [pa.array([], pa.string())]
+    )
+    return pc.is_in(column, names)
+
+
+def _only_in(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    return one.filter(pc.invert(pc.is_in(one, other)))
+
+
+def _renamed(table: pa.Table, wanted: pa.ChunkedArray) -> pa.Table:
+    """The rows with another name for the components in `wanted` rows: their first example."""
+    components_ = table["component"].combine_chunks().dictionary_encode()
+    codes = np.asarray(components_.indices.to_numpy(zero_copy_only=False), np.int64)
+    first = np.full(len(components_.dictionary), -1)
+    first[codes[::-1]] = np.arange(table.num_rows)[::-1]
+    named = table["example_id"].combine_chunks().take(pa.array(first[codes]))
+    column = pc.if_else(wanted.combine_chunks(), named, table["component"].combine_chunks())
+    place = table.schema.get_field_index("component")
+    return table.set_column(place, table.schema.field(place), column)
+
+
+def _clustered(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    """What duplicates tied that dedup removed: they lie in no shard of the output, so the components are written."""
+    ids = leading(decision.examples["example_id"])
+    clusters = dataset.table("clusters", ["cluster", "example_id"])
+    members, numbers = leading(clusters["example_id"]), np.asarray(clusters["cluster"].to_numpy(), np.int64)
+    edges = dataset.table("edges", ["kept_id", "removed_id"])
+    ends = [leading(edges[name]) for name in ("kept_id", "removed_id")]
+    nodes, of_node = np.unique(np.concatenate([ids, members, *ends]), return_inverse=True)
+    parts = np.split(of_node, np.cumsum([len(ids), len(members), len(ends[0])]))
+    found = components(len(nodes), [same_value((numbers + 1).astype(np.uint64), parts[1]), (parts[2], parts[3])])[
+        parts[0]
+    ]
+    kept = decision.examples.filter(pa.array(decision.kept))
+    yield _components(kept, found[decision.kept])
+
+
+def _components(kept: pa.Table, component: Indices) -> pa.Table:
+    _, first, codes = np.unique(component, return_index=True, return_inverse=True)
+    names = kept["example_id"].combine_chunks()
+    columns = {
+        "example_id": names,
+        "declared": kept["group"],
+        "component": names.take(pa.array(first[codes])),
+    }
+    return pa.table(columns, schema=TABLES["groups"])
+
+
+def _ledger(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    """Without keys that only forgotten rows had; the order of the others stays."""
+    table = (
+        dataset.table("ledger")
+        .cast(TABLES["ledger"])
+        .filter(pc.invert(_named_by_gone(dataset.table("ledger")["key"], decision)))
+    )
+    place = table.schema.get_field_index("order")
+    yield table.set_column(place, table.schema.field(place), pa.array(np.arange(table.num_rows, dtype=np.int64)))
+
+
+def _boilerplate(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+    """Without pictures that are gone, and without texts of which no example may be left."""
+    table = dataset.table("boilerplate").cast(TABLES["boilerplate"])
+    gone = int((~decision.kept).sum())
+    enough = np.asarray(table["examples"].to_numpy(), np.int64) > gone
+    known = pa.array(_values(dataset, decision), pa.string())
+    yield table.filter(pc.or_(pa.array(enough), pc.is_in(table["value"].cast(pa.string()), known)))
+
+
+def _values(dataset: Dataset, decision: Decision) -> list[str]:
+    """Ids and pixel ids of pictures that stay."""
+    table = dataset.table("assets", ["asset_id", "pixel_id"])
+    left = table.filter(pa.array(~np.isin(leading(table["asset_id"]), decision.gone_assets)))
+    return [*left["asset_id"].unique().to_pylist(), *left["pixel_id"].unique().to_pylist()]
