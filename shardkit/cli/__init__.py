@@ -23,6 +23,7 @@ COMMANDS = {
     "select": "the examples of which a condition holds",
     "concat": "datasets as one, their shards by reference",
     "split": "train, val and test that share nothing",
+    "shrink": "the same examples with smaller pictures",
     "tokenize": "examples to sequences, for one tokenizer and recipe",
     "plan": "what an epoch will be: batches, fill, shares",
     "train": "the bundled trainer",

@@ -254,6 +254,11 @@ class Output:
         )
 
     @property
+    def target(self) -> Path:
+        """The folder that units are written into: a new one beside the output where that is to be replaced."""
+        return self._target
+
+    @property
     def scratch(self) -> Path:
         """A folder for what the stage need not keep; emptied when a run begins, removed by the commit."""
         return self._target / WORK / "tmp"

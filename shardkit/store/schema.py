@@ -116,6 +116,21 @@ TABLES: dict[str, pa.Schema] = {
             ("xxh3", pa.string()),
         ]
     ),
+    "derived": pa.schema(
+        [
+            ("example_id", pa.string()),
+            ("image", pa.int32()),
+            ("asset_id", pa.string()),
+            ("pixel_id", pa.string()),
+            ("width", pa.int32()),
+            ("height", pa.int32()),
+            ("from_asset_id", pa.string()),
+            ("from_frame", pa.int32()),
+            ("from_pixel_id", pa.string()),
+            ("from_width", pa.int32()),
+            ("from_height", pa.int32()),
+        ]
+    ),
     "inputs": pa.schema(
         [
             ("input", pa.string()),

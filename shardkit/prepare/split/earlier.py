@@ -79,7 +79,11 @@ def path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
         yield key(name, position)
 
 
-def changed_by_dedup(dataset: Dataset, shards: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """[n] whether a row lies in a shard that dedup wrote: what its parent_id names is the row itself, before."""
-    wrote = np.array([ref.holder.stage == "dedup" for ref in dataset.shards] or [False], np.bool_)
+_CHANGE_ALONE = frozenset({"dedup", "shrink"})
+"""Stages that write one row for one of their input."""
+
+
+def changed_alone(dataset: Dataset, shards: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """[n] whether a row lies in a shard of dedup or shrink: what its parent_id names is the row itself, before."""
+    wrote = np.array([ref.holder.stage in _CHANGE_ALONE for ref in dataset.shards] or [False], np.bool_)
     return wrote[shards]

@@ -249,7 +249,7 @@ def _with_lineage(rows: Rows, dataset: Dataset, tables: _Tables, read: _Read, sh
     # A key of its own, the component of an earlier split, or the very row before dedup changed it say as much; and
     # what others were made from need not be made from anything.
     grouped = np.isin(rows.ids[lost], parent)
-    grouped |= (rows.declared[lost] >= 0) | (rows.joined[lost] >= 0) | earlier.changed_by_dedup(dataset, shards[lost])
+    grouped |= (rows.declared[lost] >= 0) | (rows.joined[lost] >= 0) | earlier.changed_alone(dataset, shards[lost])
     return replace(rows, children=child, parents=parent, orphans=lost[~grouped])
 
 

@@ -1,0 +1,1 @@
+"""shrink: the same examples with smaller pictures."""

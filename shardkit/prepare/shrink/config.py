@@ -1,0 +1,89 @@
+"""What a run of shrink is asked for, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardkit.errors import ConfigError
+from shardkit.media.decode import DECODER
+from shardkit.media.phash import LOOKS
+from shardkit.media.shrink import MAX_QUALITY, MIN_QUALITY, SHRINKER
+from shardkit.store.units import SHARD_FORMATS
+
+SHRINK_VERSION = 1
+"""Part of every recipe: a change of what shrink makes of equal input gets a new number."""
+QUALITY = 90
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShrinkConfig:
+    """Paths, workers and the output say where; everything else is the recipe."""
+
+    input: Path
+    output: Path | None
+    """None with dry_run."""
+    max_side: int
+    """Pixels; pictures with a longer side are encoded again, others stay byte for byte."""
+    quality: int = QUALITY
+    """Of JPEG and lossy WebP."""
+    shards: str = "arrow"
+    shard_size: int = 256_000_000
+    """Payload bytes."""
+    bases: tuple[Path, ...] = ()
+    """Where moved inputs are looked for."""
+    workers: int = 1
+    overwrite: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_side < 1:
+            raise ConfigError("--max-side is under one pixel", hint="write --max-side 1024")
+        if not MIN_QUALITY <= self.quality <= MAX_QUALITY:
+            raise ConfigError(
+                f"--quality {self.quality} is not from {MIN_QUALITY} to {MAX_QUALITY}", hint="write --quality 90"
+            )
+        if self.shards not in SHARD_FORMATS:
+            raise ConfigError(f"--shards {self.shards!r} is none of {', '.join(SHARD_FORMATS)}", hint="choose one")
+        if self.shard_size < 1:
+            raise ConfigError("a shard of no bytes", hint="raise --shard-size")
+
+    def recipe(self) -> dict[str, Any]:
+        """The config as JSON values."""
+        return {
+            "version": SHRINK_VERSION,
+            "max_side": self.max_side,
+            "quality": self.quality,
+            "shards": self.shards,
+            "shard_size": self.shard_size,
+            "shrinker": SHRINKER,
+            "decoder": DECODER,
+            "looks": LOOKS,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShrinkResult:
+    path: Path | None
+    dataset_id: str | None
+    """None after a dry run."""
+    unchanged: bool
+    counts: Mapping[str, Any]
+    """In examples: read, kept, excluded, excluded_by_reason."""
+    report: Mapping[str, Any]
+    """As in the manifest: images, shrunk, bytes_before, bytes_after, by_media_type."""
+
+    @property
+    def dry_run(self) -> bool:
+        return self.dataset_id is None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dataset": None if self.path is None else str(self.path),
+            "id": self.dataset_id,
+            "unchanged": self.unchanged,
+            **self.counts,
+            **self.report,
+        }
