@@ -200,8 +200,9 @@ class _Plan:
             bases=self.config.bases,
             shards=np.asarray(table["shard_index"].to_numpy(), np.int32),
             rows=np.asarray(table["row"].to_numpy(), np.int32),
-            examples=table.drop_columns(["shard_index", "row"]).append_column("declared", declared),
-            regroup=self.config.group_by is not None,
+            sizes=self.rows.sizes[rows],
+            places=table.drop_columns(["shard_index", "row"]),
+            groups=declared if self.config.group_by is not None else None,
         )
 
     # ------------------------------------------------------------------ commit

@@ -1,20 +1,33 @@
-"""A unit of a split: its rows, wherever they lie, written in their order to shards of its own."""
+"""A unit of a split: its rows, wherever they lie, written in their order to shards of its own.
+
+Rows of one chunk lie scattered over the input. They are taken window by window from its shards, joined, and put in
+order, all as columns; only the bytes of pictures are fetched one by one.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardkit.prepare.dedup.keys import group_starts
+from shardkit.store.columns import Rows
 from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 from shardkit.store.units import Receipt, UnitWriter
 
 _OPEN_SHARDS = 128
+_CHUNK_ROWS, _CHUNK_BYTES = 65_536, 32_000_000
+"""Rows that are gathered at a time, and their payload: many small rows, or few with pictures."""
+_WINDOW = 256
+"""Rows of a shard that are looked at together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -26,29 +39,90 @@ class Job:
     shards: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int32]
     """[n] each: where the rows lie in the input, in the order of writing."""
-    examples: pa.Table
-    """[n] their input, position, parent_id, marks, and declared: the key that takes the place of their group, or null."""
-    regroup: bool
-    """Put the declared key in the place of the group that ingest gave: that one was not held together."""
+    sizes: npt.NDArray[np.int64]
+    """[n] their payload bytes."""
+    places: pa.Table
+    """[n] their input, position, parent_id and marks."""
+    groups: pa.Array | None
+    """[n] the declared keys, which take the place of the group that ingest gave: that one was not held together."""
 
 
 def write_unit(job: Job) -> Receipt:
     """Copy the rows, checked block by block; run by a worker. The receipt says that they are on disk."""
     readers = _readers(job.dataset, job.dataset_id, job.bases)
     with job.writer as unit:
-        places = zip(job.shards.tolist(), job.rows.tolist(), job.examples.to_pylist(), strict=True)
-        for shard, row, facts in places:
-            example = readers.open(shard).example(row)
-            if job.regroup:
-                example = replace(example, group=facts["declared"])
-            unit.add(
-                example,
-                input=facts["input"],
-                position=facts["position"],
-                parent_id=facts["parent_id"],
-                marks={name: facts[name] for name in ("has_email", "has_phone")},
-            )
+        for chunk in _chunks(job.sizes):
+            unit.extend(_gathered(readers, job, chunk))
         return unit.finish()
+
+
+def _chunks(sizes: npt.NDArray[np.int64]) -> Iterator[slice]:
+    """Cuts of an order into chunks of _CHUNK_ROWS and _CHUNK_BYTES at most, if no single row is larger."""
+    ends = np.cumsum(sizes)
+    begin = 0
+    while begin < len(sizes):
+        before = int(ends[begin - 1]) if begin else 0
+        full = int(np.searchsorted(ends, before + _CHUNK_BYTES, side="right"))
+        end = min(max(full, begin + 1), begin + _CHUNK_ROWS, len(sizes))
+        yield slice(begin, end)
+        begin = end
+
+
+def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
+    """The rows of a chunk, in its order."""
+    shards, rows = job.shards[chunk], job.rows[chunk]
+    order = np.lexsort((rows, shards))
+    windows = (shards[order].astype(np.int64) << 32) | (rows[order] // _WINDOW)
+    parts = []
+    for begin, end in pairwise([*group_starts(windows).tolist(), len(order)]):
+        own = rows[order[begin:end]]
+        first, last = int(own[0]), int(own[-1])
+        table = readers.open(int(shards[order[begin]])).columns(EXAMPLES_FACTS.names, rows=range(first, last + 1))
+        parts.append(table if len(own) == last - first + 1 else table.take(pa.array(own - first)))
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    facts = _facts(pa.concat_tables(parts).combine_chunks().take(pa.array(back)))
+    if job.groups is not None:
+        place = EXAMPLES_FACTS.get_field_index("group")
+        facts = facts.set_column(place, EXAMPLES_FACTS.field(place), job.groups.slice(chunk.start, len(order)))
+    num_images = np.diff(facts["images"].offsets.to_numpy())
+    pictures = [
+        bytes(readers.open(shard).image_bytes(row, image))
+        for shard, row, count in zip(shards.tolist(), rows.tolist(), num_images.tolist(), strict=True)
+        for image in range(count)
+    ]
+    return Rows(
+        facts=facts,
+        pictures=pictures,
+        sizes=job.sizes[chunk].tolist(),
+        num_images=num_images.tolist(),
+        places=_batch(job.places.slice(chunk.start, len(order))),
+        assets=_batch(TABLES["assets"].empty_table()),
+        provenance=_batch(PROVENANCE.empty_table()),
+    )
+
+
+def _facts(table: pa.Table) -> pa.RecordBatch:
+    """Columns as a reader gives them, without what it says of the place of the pictures."""
+    batch = _batch(table)
+    place = EXAMPLES_FACTS.get_field_index("images")
+    images, kind = batch.column(place), EXAMPLES_FACTS.field(place).type
+    fields = list(kind.value_type)
+    values = pa.StructArray.from_arrays([images.values.field(field.name) for field in fields], fields=fields)
+    column = pa.ListArray.from_arrays(images.offsets, values, type=kind)
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns[:place], column, *batch.columns[place + 1 :]], schema=EXAMPLES_FACTS
+    )
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch."""
+    columns = [
+        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else
+        pa.array([], field.type)
+        for column, field in zip(table.columns, table.schema, strict=True)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 class _Readers:
