@@ -16,8 +16,16 @@ from tests.prepare.builders import example
 RATIOS = "train=0.8,val=0.1,test=0.1"
 
 
-def split(source: Path, out: Path | None, ratios: str = RATIOS, **options) -> SplitResult:
-    return run(SplitConfig(input=source, output=out, ratios=parse_ratios(ratios), dry_run=out is None, **options))
+def split(source: Path, out: Path | None, ratios: str | None = RATIOS, **options) -> SplitResult:
+    return run(
+        SplitConfig(
+            input=source,
+            output=out,
+            ratios=None if ratios is None else parse_ratios(ratios),
+            dry_run=out is None,
+            **options,
+        )
+    )
 
 
 def listed(result: SplitResult) -> dict[str, int]:
