@@ -121,7 +121,7 @@ class Folder:
         self.new = self.path.with_name(f".{self.path.name}.new")
         self.unchanged: dict[str, Any] | None = None
         self._note = note
-        self._made_from = dict(made_from)
+        self._made_from: dict[str, Any] = orjson.loads(canonical_json(dict(made_from)))  # as the note gives it back
         self._by_content = by_content
         self._overwrite = overwrite
         self._locks = Locks()

@@ -24,7 +24,9 @@ _MAX_SETTLED = 1 << 23
 """Pairs, 64 MB"""
 
 
-def bucket_pairs(keys: Keys, *, full: int = FULL) -> tuple[Indices, Indices, int]:
+def bucket_pairs(
+    keys: Keys, *, full: int = FULL, crowd: npt.NDArray[np.bool_] | None = None
+) -> tuple[Indices, Indices, int]:
     """Pairs of rows with equal keys, each pair once.
 
     Every row is paired with the first `full` of its bucket that come before it. That is every pair in a bucket of up
@@ -37,6 +39,7 @@ def bucket_pairs(keys: Keys, *, full: int = FULL) -> tuple[Indices, Indices, int
 
     Args:
         keys: [N]; 0 is no key and pairs with nothing.
+        crowd: [N] where given, the rows of larger buckets are marked in it.
 
     Returns:
         one, two: [P] places with one < two, in no promised order.
@@ -50,7 +53,28 @@ def bucket_pairs(keys: Keys, *, full: int = FULL) -> tuple[Indices, Indices, int
         later = np.flatnonzero(rank > place)
         ones.append(order[start_of[later] + place])
         twos.append(order[later])
+    if crowd is not None:
+        crowd[order[np.repeat(sizes > full, sizes)]] = True
     return np.concatenate(ones), np.concatenate(twos), int((sizes > full).sum())
+
+
+def across(one: Keys, two: Keys, *, full: int) -> tuple[Indices, Indices]:
+    """Pairs of a row of `one` and a row of `two` with equal keys: each of the second with the first `full` of the first.
+
+    Args:
+        one: [N]; 0 is no key.
+        two: [M]
+    """
+    order = np.argsort(one, kind="stable")
+    keys = one[order]
+    at, end = np.searchsorted(keys, two), np.searchsorted(keys, two, side="right")
+    end = np.where(two == 0, at, np.minimum(end, at + full))
+    ones, twos = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for place in range(int((end - at).max(initial=0))):
+        there = np.flatnonzero(at + place < end)
+        ones.append(order[at[there] + place])
+        twos.append(there)
+    return np.concatenate(ones), np.concatenate(twos)
 
 
 def _buckets(keys: Keys) -> tuple[Indices, Indices, Indices]:

@@ -72,6 +72,8 @@ class Search:
     """Pairs with an equal key."""
     num_large: int
     """Buckets with too many texts to pair each with each, over all bands."""
+    crowded: npt.NDArray[np.bool_]
+    """[U] texts that were in such a bucket."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,18 +131,22 @@ def search(
         band_file = BandFile(scratch / "bands.u64", bands=preset.bands, size=len(positions))
         num_tokens, order = _sign_all(run, band_file)
         pairs, num_large = PairSet(scratch), 0
+        crowd = np.zeros(len(positions), np.bool_)
         for done, keys in enumerate(band_file, 1):
-            one, two, larger = bucket_pairs(keys[order])
+            one, two, larger = bucket_pairs(keys[order], crowd=crowd)
             one, two = order[one], order[two]
             pairs.add(np.minimum(one, two), np.maximum(one, two))
             num_large += larger
             on_progress(done, preset.bands, "comparing keys")
         edges, num_candidates = _verify(run, pairs)
+    crowded = np.zeros(len(positions), np.bool_)
+    crowded[order[crowd]] = True
     return Search(
         edges=edges,
         num_compared=int((num_tokens >= preset.min_tokens).sum()),
         num_candidates=num_candidates,
         num_large=num_large,
+        crowded=crowded,
     )
 
 

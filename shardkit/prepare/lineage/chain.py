@@ -155,15 +155,13 @@ class Chain:
         """The images of examples with their rows of provenance: those of these examples, and further origins, left by
         duplicates that were removed. `examples` counts all that show the image in this dataset."""
         index = self._index
-        ids = [example["example_id"] for example in examples]
+        ids = {example["example_id"] for example in examples}
         images = {(i["asset_id"], i["frame"]): i for example in examples for i in example["images"]}
-        positions = {image: index.provenance_of_asset(image[0]) for image in images}
-        every = sorted({at for found in positions.values() for at in found})
-        rows = dict(zip(every, index.provenance.take(every), strict=True))
-        kept = index.has_examples({row["example_id"] for row in rows.values()})
+        origins = index.origins_of([asset for asset, _ in images])
+        kept = index.has_examples({row["example_id"] for rows in origins for row in rows})
         assets = []
-        for image, found in positions.items():
-            own = [rows[at] for at in found if rows[at]["frame"] == image[1]]
+        for image, rows in zip(images, origins, strict=True):
+            own = [row for row in rows if row["frame"] == image[1]]
             assets.append(
                 {
                     **images[image],

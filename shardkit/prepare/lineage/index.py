@@ -1,4 +1,4 @@
-"""Ids of one dataset's tables as 64-bit columns, read when first asked for: a look-up is a scan of numbers.
+"""Ids of one dataset's tables as 64-bit columns, read when first asked for.
 
 A million ids are 8 MB, and a scan takes a millisecond; of the tables themselves only the row groups of hits are read.
 """
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.lineage.numbers import Numbers
 from shardkit.store.dataset import Dataset
 from shardkit.store.table_rows import TableRows
 
@@ -30,7 +31,7 @@ class Index:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._links: dict[str, tuple[TableRows, list[Keys]]] = {}
+        self._links: dict[str, tuple[TableRows, list[Numbers]]] = {}
 
     # ------------------------------------------------------------------ tables
     @cached_property
@@ -47,57 +48,76 @@ class Index:
         return self.examples.columns("input", "position")
 
     @cached_property
-    def _ids(self) -> Keys:
-        return leading(self.examples.columns("example_id")["example_id"])
+    def _ids(self) -> Numbers:
+        return Numbers(leading(self.examples.columns("example_id")["example_id"]))
 
     @cached_property
-    def _parents(self) -> Keys:
-        return leading(self.examples.columns("parent_id")["parent_id"])
+    def _parents(self) -> Numbers | None:
+        """None where no row was made from another."""
+        column = self.examples.columns("parent_id")["parent_id"]
+        return None if column.null_count == len(column) else Numbers(leading(column))
 
     @cached_property
-    def _places(self) -> npt.NDArray[np.int64]:
+    def _packed(self) -> Keys:
         table = self.examples.columns("shard_index", "row")
         return _packed(as_int32(table["shard_index"]), as_int32(table["row"]))
 
     @cached_property
-    def _shown_by(self) -> Keys:
+    def _places(self) -> Numbers:
+        return Numbers(self._packed)
+
+    @cached_property
+    def _shown_by(self) -> Numbers:
         """[M] the example of each row of provenance."""
-        return leading(self.provenance.columns("example_id")["example_id"])
+        return Numbers(leading(self.provenance.columns("example_id")["example_id"]))
 
     @cached_property
-    def _shown(self) -> Keys:
+    def _shown(self) -> Numbers:
         """[M] the asset of each row of provenance."""
-        return leading(self.provenance.columns("asset_id")["asset_id"])
+        return Numbers(leading(self.provenance.columns("asset_id")["asset_id"]))
 
     @cached_property
-    def _sequences(self) -> tuple[Keys, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _sequences(self) -> tuple[Numbers, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Of each sequence: the first 64 bits of its id, its shard, its row."""
         if not self.dataset.has_table("lengths"):
-            return np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int32)
+            return Numbers(np.empty(0, np.uint64)), np.empty(0, np.int32), np.empty(0, np.int32)
         table = TableRows(self.dataset, "lengths").columns("key", "shard", "row")
-        return np.asarray(table["key"].to_numpy(), np.uint64), as_int32(table["shard"]), as_int32(table["row"])
+        keys = np.asarray(table["key"].to_numpy(), np.uint64)
+        return Numbers(keys), as_int32(table["shard"]), as_int32(table["row"])
 
     # ------------------------------------------------------------------ by id
     def examples_of(self, digits: str) -> list[int]:
         """Positions of the examples whose id begins with these hex digits."""
-        return self._exact(self.examples, "example_id", _matches(self._ids, digits), digits)
+        return _exact(self.examples, "example_id", _beginning(self._ids, digits), digits)
 
     def children_of(self, example_id: str) -> list[int]:
         """Positions of the examples that were made from this one."""
-        return self._exact(self.examples, "parent_id", _matches(self._parents, example_id), example_id)
+        if self._parents is None:
+            return []
+        return _exact(self.examples, "parent_id", _beginning(self._parents, example_id), example_id)
 
     def provenance_of(self, example_id: str) -> list[int]:
         """Positions of the rows of provenance of an example."""
-        return self._exact(self.provenance, "example_id", _matches(self._shown_by, example_id), example_id)
+        return _exact(self.provenance, "example_id", _beginning(self._shown_by, example_id), example_id)
 
     def provenance_of_asset(self, digits: str) -> list[int]:
         """Positions of the rows of provenance of the assets whose id begins with these hex digits."""
-        return self._exact(self.provenance, "asset_id", _matches(self._shown, digits), digits)
+        return _exact(self.provenance, "asset_id", _beginning(self._shown, digits), digits)
+
+    def origins_of(self, assets: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """For each of these assets its rows of provenance."""
+        found = self._shown.equal([_number(one) for one in assets])
+        every = sorted({at for rows in found for at in rows})
+        rows = dict(zip(every, self.provenance.take(every), strict=True))
+        return [
+            [rows[at] for at in positions if rows[at]["asset_id"] == asset]
+            for asset, positions in zip(assets, found, strict=True)
+        ]
 
     def sequences_of(self, digits: str) -> list[Place]:
         """Places of the sequences of whose id the first 16 digits begin with these, or are the first of these."""
         keys, shards, rows = self._sequences
-        return [(int(shards[at]), int(rows[at])) for at in _matches(keys, digits)]
+        return [(int(shards[at]), int(rows[at])) for at in _beginning(keys, digits)]
 
     def links_of(self, example_id: str) -> list[dict[str, Any]]:
         """Rows of the tables of LINKS that name an example, each with the name of its `table`."""
@@ -107,9 +127,9 @@ class Index:
                 continue
             if name not in self._links:
                 rows = TableRows(self.dataset, name)
-                self._links[name] = rows, [leading(column) for column in rows.columns(*columns).columns]
+                self._links[name] = rows, [Numbers(leading(column)) for column in rows.columns(*columns).columns]
             rows, keys = self._links[name]
-            hits = sorted({at for column in keys for at in _matches(column, example_id)})
+            hits = sorted({at for column in keys for at in _beginning(column, example_id)})
             named = [row for row in rows.take(hits) if example_id in [row[column] for column in columns]]
             found += [{"table": name, **row} for row in named]
         return found
@@ -123,50 +143,39 @@ class Index:
     def has_examples(self, ids: Iterable[str]) -> set[str]:
         """Which of these example ids are here."""
         wanted = sorted(set(ids))
-        keys = np.array([int(one[:16], 16) for one in wanted], np.uint64)
-        there = np.isin(keys, self._ids)
-        return {one for one, found in zip(wanted, there.tolist(), strict=True) if found}
+        found = self._ids.equal([_number(one) for one in wanted])
+        return {one for one, rows in zip(wanted, found, strict=True) if rows}
 
     # ------------------------------------------------------------------ by place
     def places_of(self, positions: Sequence[int]) -> list[Place]:
         """Where the examples at these positions lie."""
-        packed = self._places[np.asarray(positions, np.int64)].tolist()
+        packed = self._packed[np.asarray(positions, np.int64)].tolist()
         return [(place >> 32, place & 0xFFFFFFFF) for place in packed]
 
     def at_places(self, places: Sequence[Place]) -> list[int]:
         """Positions of the examples at these places.
 
         Raises:
-            KeyError: where a place is not selected.
+            IndexError: where a place is not selected.
         """
-        if not places:
-            return []
-        wanted = _packed(*(np.array(column, np.int32) for column in zip(*places, strict=True)))
-        distinct = np.unique(wanted)
-        near = np.minimum(np.searchsorted(distinct, self._places), len(distinct) - 1)
-        hits = np.flatnonzero(distinct[near] == self._places)
-        known = dict(zip(self._places[hits].tolist(), hits.tolist(), strict=True))
-        return [known[place] for place in wanted.tolist()]
-
-    @staticmethod
-    def _exact(table: TableRows, column: str, positions: list[int], digits: str) -> list[int]:
-        """Of rows with the same first 64 bits those that agree in all digits."""
-        if len(digits) <= 16:
-            return positions
-        rows = table.take(positions, [column])
-        return [at for at, row in zip(positions, rows, strict=True) if row[column].startswith(digits)]
+        return [rows[0] for rows in self._places.equal([shard << 32 | row for shard, row in places])]
 
 
-def _matches(keys: Keys, digits: str) -> list[int]:
-    """Places of the keys that begin with these hex digits, of which the first 16 count."""
+def _exact(table: TableRows, column: str, positions: list[int], digits: str) -> list[int]:
+    """Of rows with the same first 64 bits those that agree in all digits."""
+    rows = table.take(positions, [column])
+    return [at for at, row in zip(positions, rows, strict=True) if (row[column] or "").startswith(digits)]
+
+
+def _beginning(keys: Numbers, digits: str) -> list[int]:
+    """Rows of the keys that begin with these hex digits, of which the first 16 count."""
     head = digits[:16]
-    low, high = int(head.ljust(16, "0"), 16), int(head.ljust(16, "f"), 16)
-    found = keys == np.uint64(low) if low == high else (keys >= np.uint64(low)) & (keys <= np.uint64(high))
-    if low == 0:
-        found &= keys != 0  # the key of rows without an id
-    places: list[int] = np.flatnonzero(found).tolist()
-    return places
+    return keys.between(int(head.ljust(16, "0"), 16), int(head.ljust(16, "f"), 16))
 
 
-def _packed(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    return (shards.astype(np.int64) << 32) | rows
+def _number(one: str) -> int:
+    return int(one[:16], 16)
+
+
+def _packed(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> Keys:
+    return (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)

@@ -22,7 +22,7 @@ VERSION = 1
 PLACEHOLDER = "<image>"
 
 _KINDS = ("caption", "ocr", "interleaved", "dialogue", "preference")
-_SCOPES = ("example", "image", "region")
+_SCOPES = ("example", "image", "region", "chosen", "rejected")
 _ROLES = ("system", "user", "assistant", "tool")
 _LEVELS = ("region", "line", "word")
 _MOST = 1 << 31

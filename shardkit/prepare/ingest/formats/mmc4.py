@@ -113,10 +113,10 @@ def _placed(
     Raises:
         Bad: where a match is no sentence, or a picture without a place costs its document.
     """
-    taken = {picture.get("matched_text_index") for picture in pictures}
+    indices = [picture.get("matched_text_index") for picture in pictures]
+    taken = {index for index in indices if isinstance(index, int)}
     placed: list[Mapping[str, Any]] = []
-    for number, picture in enumerate(pictures):
-        index = picture.get("matched_text_index")
+    for number, (picture, index) in enumerate(zip(pictures, indices, strict=True)):
         if index is None:
             likeness = _likeness(matrix, number, len(pictures), num_texts)
             if likeness is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup.inputs import as_int32
+from shardkit.prepare.dedup.inputs import as_int32, slices
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.forget.also import holders
 from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
@@ -23,6 +23,7 @@ from shardkit.prepare.lineage.forget.decide import Decider, Decision
 from shardkit.prepare.lineage.forget.proof import Forgotten, prove
 from shardkit.prepare.lineage.forget.reasons import CODES, REASONS
 from shardkit.prepare.lineage.forget.tables import provenance, tables
+from shardkit.prepare.report.measure import payloads
 from shardkit.prepare.split.write import Job, write_unit
 from shardkit.prepare.split.write import forget as close_shards
 from shardkit.records import Exclusion, Tally
@@ -150,10 +151,14 @@ def _write(config: ForgetConfig, dataset: Dataset, decision: Decision, output: O
 def _jobs(config: ForgetConfig, dataset: Dataset, decision: Decision, output: Output) -> Iterator[Job]:
     table = decision.examples
     shards, rows = as_int32(table["shard_index"]), as_int32(table["row"])
-    facts = table.select(["input", "position", "parent_id", "has_email", "has_phone"])
-    facts = facts.append_column("declared", pa.nulls(table.num_rows, pa.string()))
+    stay = np.flatnonzero(decision.kept)
+    sizes = np.zeros(len(rows), np.int64)
+    pieces = list(slices(dataset, config.bases, shards[stay], rows[stay], stay))
+    for piece, found in zip(pieces, map_ordered(payloads, iter(pieces), workers=config.workers), strict=True):
+        sizes[piece.positions] = found
+    places = table.select(["input", "position", "parent_id", "has_email", "has_phone"])
     for shard in dataset.shards:
-        own = np.flatnonzero((shards == shard.index) & decision.kept)
+        own = stay[shards[stay] == shard.index]
         name = f"{shard.split}-{shard.index:05d}"
         if len(own) and name not in output.receipts:
             yield Job(
@@ -165,8 +170,9 @@ def _jobs(config: ForgetConfig, dataset: Dataset, decision: Decision, output: Ou
                 bases=config.bases,
                 shards=shards[own],
                 rows=rows[own],
-                examples=facts.take(pa.array(own)),
-                regroup=False,
+                sizes=sizes[own],
+                places=places.take(pa.array(own)),
+                groups=None,
             )
 
 
