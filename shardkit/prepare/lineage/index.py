@@ -178,4 +178,5 @@ def _number(one: str) -> int:
 
 
 def _packed(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> Keys:
-    return (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
+    packed: Keys = (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
+    return packed
