@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shardkit.digest import mix64
+from shardkit.digest import mix64, sha256
 from shardkit.records import Example, Tally
 from shardkit.store import Dataset, Output, Sealed
 from tests.prepare.builders import provenance
@@ -48,19 +48,30 @@ def write_split(
                         input=(inputs or {}).get(row.example_id, "rows.jsonl"),
                         position=str(number),
                         parent_id=(parents or {}).get(row.example_id),
-                        provenance=provenance(row, str(number), None),
+                        provenance=_provenance(row, str(number)),
                     )
                 unit.finish()
         total = sum(map(len, parts.values()))
         return output.commit(Sealed(tally=Tally(read=total, kept=total), splits=tuple(parts)))
 
 
+def _provenance(row: Example, position: str) -> list[dict[str, Any]]:
+    """What is stored of a picture may be less than the file; provenance says so."""
+    rows = provenance(row, position, None)
+    for known, image in zip(rows, row.images, strict=False):
+        known["preprocessing"] = "none" if sha256(image.data) == image.asset_id else "removed:metadata"
+    return rows
+
+
 def careless(
     source: Path, path: Path, *, side: Callable[[int], str] = by_chance, recipe: Mapping[str, Any] = RECORD
 ) -> dict[str, list[Example]]:
     """Split a dataset row by row."""
+    dataset = Dataset.open(source)
+    table = dataset.table("examples", ["example_id", "input"])
     parts: dict[str, list[Example]] = {"train": [], "test": []}
-    for number, (_, _, example) in enumerate(Dataset.open(source).examples()):
+    for number, (_, _, example) in enumerate(dataset.examples()):
         parts[side(number)].append(example)
-    write_split(path, parts, recipe=recipe)
+    inputs = dict(zip(table["example_id"].to_pylist(), table["input"].to_pylist(), strict=True))
+    write_split(path, parts, recipe=recipe, inputs=inputs)
     return parts
