@@ -60,6 +60,7 @@ Formats:
 Example:
   shardkit ingest caption pairs.csv --images photos -o work/captions --licence CC-BY-4.0
   shardkit ingest --recipe coco-captions coco -o work/coco
+  shardkit ingest caption tars -o work/more --new-since work/captions && shardkit concat work/captions work/more -o work/all
 
 \b
 Recipes:
@@ -114,6 +115,9 @@ class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic befo
 @click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
               help="Commit nothing where more records are bad; judged from 1,000 records on.")  # fmt: skip
 @click.option("--limit", type=_size, metavar="N", help="Read at most N records.")
+@click.option("--new-since", type=_FILE, multiple=True, metavar="OLD",
+              help="Leave out what this dataset was made from, when a dump has grown; `shardkit concat OLD NEW` joins the two. "
+                   "Its inputs are compared and not decoded. Repeatable.")  # fmt: skip
 @click.option("--salvage", is_flag=True, help="Keep the whole records before the damage of a cut or broken input.")
 @click.option("--keep-metadata", is_flag=True, help="Store images with their EXIF, comments and other baggage.")
 @click.option("--max-pixels", type=_size, default=MediaLimits().max_pixels, show_default=True)

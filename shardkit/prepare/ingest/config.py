@@ -35,6 +35,8 @@ class IngestConfig:
     licence: str | None = None
     images: tuple[Path, ...] = ()
     url_maps: tuple[Path, ...] = ()
+    new_since: tuple[Path, ...] = ()
+    """Older datasets: what they were made from is left out."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Name of the format -> column of the input."""
     label_vocab: Path | None = None

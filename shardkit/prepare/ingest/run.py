@@ -31,6 +31,7 @@ from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.formats import SOURCES, Source
 from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.group import group_key
+from shardkit.prepare.ingest.grown import only_new
 from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.missing_urls import check_place, write_missing
@@ -72,6 +73,7 @@ def run(
         on_missing_image=config.on_missing_image or source.on_missing_image,
         label_vocab=None if config.label_vocab is None else vocabulary_digest(config.label_vocab),
     )
+    listing = only_new(listing, source, config, recipe)
     url_maps = map_files(config.url_maps)
     ingest = _Ingest(
         config=config,
@@ -127,7 +129,7 @@ def _protected(config: IngestConfig) -> list[Path]:
     """What the output may not touch. It may lie below a folder of --images, but not hold one."""
     output = Path(os.path.abspath(config.output or "")).resolve()
     others = [path for path in (*config.images, *config.url_maps) if path.resolve().is_relative_to(output)]
-    return [*config.paths, *others]
+    return [*config.paths, *config.new_since, *others]
 
 
 @dataclass(kw_only=True, slots=True)
