@@ -155,7 +155,7 @@ class _Audit:
         candidates = {
             "asset": facts.assets,
             "text": (facts.text,),
-            "group": groups_of(job, facts, job.place_of().get(row, {})),
+            "group": groups_of(job, facts, job.place_of(np.array([row], np.int32)).get(row, {})),
         }[kind]
         wanted = tuple(found.values[index].tolist())
         named = (value for value in candidates if value_bits(kind, value) == wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from shardkit.media.phash import Looks
 from shardkit.prepare.audit.content import content_ids
 from shardkit.prepare.audit.images import differences, look
 from shardkit.prepare.dedup.facts import Facts, read_facts
+from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys, asset_key, words
 from shardkit.prepare.dedup.perceptual import ImageHashes, read_hashes
 from shardkit.prepare.dedup.signatures import figures_key
@@ -33,6 +34,9 @@ KINDS = ("asset", "pixel", "text", "group", "parent")
 
 Indices = npt.NDArray[np.int64]
 
+_ROWS = 4096
+"""Read at a time."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Job:
@@ -48,13 +52,15 @@ class Job:
     """A further key."""
     places: pa.Table
     """row, parent_id and, where the key comes from the path, input, position of the shard's rows, as tables/examples has
-    them."""
+    them; ascending by row."""
     with_looks: bool
     """Whether pictures that look alike are searched for."""
 
-    def place_of(self) -> dict[int, dict[str, str]]:
-        """Row -> input, position, parent_id."""
-        return {place.pop("row"): place for place in self.places.to_pylist()}
+    def place_of(self, rows: npt.NDArray[np.int32]) -> dict[int, dict[str, str]]:
+        """Row -> input, position, parent_id, of some ascending rows."""
+        known = as_int32(self.places["row"])
+        begin, end = np.searchsorted(known, [rows[0], rows[-1] + 1])
+        return {place.pop("row"): place for place in self.places.slice(begin, end - begin).to_pylist()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -107,25 +113,36 @@ def value_bits(kind: str, value: str) -> tuple[int, int]:
 
 
 class _Values:
-    """Values as they are found."""
+    """Values as they are found; every few rows they become arrays, for a shard may hold a million small rows."""
 
     def __init__(self) -> None:
         self._kinds: list[int] = []
         self._values: list[tuple[int, int]] = []
         self._rows: list[int] = []
+        self._parts: list[tuple[npt.NDArray[np.int8], Keys, npt.NDArray[np.int32]]] = []
 
     def add(self, row: int, found: set[tuple[str, str]]) -> None:
         """(kind, value) pairs of a row."""
         self._kinds += [KINDS.index(kind) for kind, _ in found]
         self._values += [value_bits(kind, value) for kind, value in found]
         self._rows += [row] * len(found)
+        if len(self._rows) >= _ROWS:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._parts.append(
+            (
+                np.array(self._kinds, np.int8),
+                np.array(self._values, np.uint64).reshape(-1, 2),
+                np.array(self._rows, np.int32),
+            )
+        )
+        self._kinds, self._values, self._rows = [], [], []
 
     def arrays(self) -> tuple[npt.NDArray[np.int8], Keys, npt.NDArray[np.int32]]:
-        return (
-            np.array(self._kinds, np.int8),
-            np.array(self._values, np.uint64).reshape(-1, 2),
-            np.array(self._rows, np.int32),
-        )
+        self._settle()
+        kinds, values, rows = zip(*self._parts, strict=True)
+        return np.concatenate(kinds), np.concatenate(values), np.concatenate(rows)
 
 
 class _Pictures:
@@ -178,69 +195,87 @@ def examine(job: Job) -> Side:
     dataset = _dataset(job.dataset, job.bases)
     shard = dataset.shards[job.shard]
     if not len(job.rows) and shard.holder is not dataset:
-        return _side([], _Values(), _Pictures(), [], [])
+        return _Found(values=_Values(), pictures=_Pictures(), faults=[]).side()
     reader = open_whole(shard)
-    places = job.place_of()
-    values, pictures = _Values(), _Pictures()
-    faults = _members(reader, shard.name, job.rows)
-    changed: list[tuple[int, str]] = []
-    ids: list[str] = []
-    num_keyed = 0
-    rows = zip(job.rows.tolist(), read_facts(reader, job.rows), content_ids(reader, job.rows), strict=True)
-    for row, facts, content in rows:
-        where = f"{shard.name}:{row}"
-        if content != facts.example_id:
-            faults.append(f"{where}: the content gives the example id {content}, the row says {facts.example_id}")
-        ids.append(content)
-        assets, pixels, figures = [], [], figures_key(facts)
-        for number, (asset, frame) in enumerate(zip(facts.assets, facts.frames, strict=True)):
-            seen = look(reader.image_bytes(row, number), with_looks=job.with_looks)
-            wrong = differences(seen, stored_xxh3=facts.stored[number], pixel=facts.pixels[number])
-            faults += [f"{where} image {number}: {what}" for what in wrong]
-            if not _ASSET.fullmatch(asset):
-                faults.append(f"{where} image {number}: {asset!r} is no asset id")
-                asset = seen.sha256
-            key = asset_key(asset, frame)
-            if seen.sha256 != asset:
-                changed.append((key, f"{where} image {number}"))
-            if seen.pixel_id is not None:
-                pictures.add(row, key, seen.pixel_id, figures, seen.looks)
-            assets.append(asset)
-            pixels.append(seen.pixel_id or facts.pixels[number])
-        place = places.get(row, {})
-        found = {("asset", one) for one in assets} | {("pixel", one) for one in pixels}
-        if facts.text:
-            found.add(("text", facts.text))
-        num_keyed += job.asked is not None and _declared(job.asked, facts, place) is not None
-        found |= {("group", group) for group in groups_of(job, facts, place)}
-        found |= {("parent", facts.example_id), ("parent", content)}
-        if place.get("parent_id"):
-            found.add(("parent", place["parent_id"]))
-        values.add(row, found)
+    found = _Found(values=_Values(), pictures=_Pictures(), faults=_members(reader, shard.name, job.rows))
+    for start in range(0, len(job.rows), _ROWS):
+        rows = job.rows[start : start + _ROWS]
+        places = job.place_of(rows)
+        ids = []
+        contents = zip(rows.tolist(), read_facts(reader, rows), content_ids(reader, rows), strict=True)
+        for row, facts, content in contents:
+            where = f"{shard.name}:{row}"
+            if content != facts.example_id:
+                found.faults.append(
+                    f"{where}: the content gives the example id {content}, the row says {facts.example_id}"
+                )
+            ids.append(content[:16])
+            seen = _look_at(reader, row, facts, where, found, with_looks=job.with_looks)
+            found.values.add(row, seen | _said(job, facts, content, places.get(row, {}), found))
+        found.ids.append(words(ids, 1)[:, 0])
     reader.close()
-    return _side(ids, values, pictures, faults, changed, num_keyed=num_keyed)
+    return found.side()
 
 
-def _side(  # noqa: PLR0917 - what was collected, in the order of Side
-    ids: Sequence[str],
-    values: _Values,
-    pictures: _Pictures,
-    faults: list[str],
-    changed: list[tuple[int, str]],
-    num_keyed: int = 0,
-) -> Side:
-    kinds, bits, of_row = values.arrays()
-    return Side(
-        num_rows=len(ids),
-        num_keyed=num_keyed,
-        kinds=kinds,
-        values=bits,
-        rows=of_row,
-        ids=words([one[:16] for one in ids], 1)[:, 0],
-        images=pictures.images(),
-        faults=faults,
-        changed=changed,
-    )
+def _look_at(
+    reader: ShardReader, row: int, facts: Facts, where: str, found: _Found, *, with_looks: bool
+) -> set[tuple[str, str]]:
+    """Assets and pixels of a row, from the bytes."""
+    values, figures = set(), figures_key(facts)
+    for number, (asset, frame) in enumerate(zip(facts.assets, facts.frames, strict=True)):
+        place = f"{where} image {number}"
+        seen = look(reader.image_bytes(row, number), with_looks=with_looks)
+        wrong = differences(seen, stored_xxh3=facts.stored[number], pixel=facts.pixels[number])
+        if not _ASSET.fullmatch(asset):
+            wrong.append(f"{asset!r} is no asset id")
+            asset = seen.sha256
+        found.faults += [f"{place}: {what}" for what in wrong]
+        key = asset_key(asset, frame)
+        if seen.sha256 != asset:
+            found.changed.append((key, place))
+        if seen.pixel_id is not None:
+            found.pictures.add(row, key, seen.pixel_id, figures, seen.looks)
+        values |= {("asset", asset), ("pixel", seen.pixel_id or facts.pixels[number])}
+    return values
+
+
+def _said(job: Job, facts: Facts, content: str, place: Mapping[str, str], found: _Found) -> set[tuple[str, str]]:
+    """Text, groups and ids of a row."""
+    values = {("parent", facts.example_id), ("parent", content)}
+    if facts.text:
+        values.add(("text", facts.text))
+    values |= {("group", group) for group in groups_of(job, facts, place)}
+    found.num_keyed += job.asked is not None and _declared(job.asked, facts, place) is not None
+    if place.get("parent_id"):
+        values.add(("parent", place["parent_id"]))
+    return values
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Found:
+    """What is collected of a shard."""
+
+    values: _Values
+    pictures: _Pictures
+    faults: list[str]
+    changed: list[tuple[int, str]] = field(default_factory=list)
+    ids: list[Keys] = field(default_factory=lambda: [np.empty(0, np.uint64)])
+    num_keyed: int = 0
+
+    def side(self) -> Side:
+        kinds, values, rows = self.values.arrays()
+        ids = np.concatenate(self.ids)
+        return Side(
+            num_rows=len(ids),
+            num_keyed=self.num_keyed,
+            kinds=kinds,
+            values=values,
+            rows=rows,
+            ids=ids,
+            images=self.pictures.images(),
+            faults=self.faults,
+            changed=self.changed,
+        )
 
 
 def _members(reader: ShardReader, name: str, rows: npt.NDArray[np.int32]) -> list[str]:
@@ -269,7 +304,7 @@ def examine_sequences(job: Job) -> Side:
             faults.append(f"{shard.name}:{row}: the row of its example has the id {found}, the sequence says {said}")
         values.add(row, {("parent", said)} | ({("parent", found)} if found else set()))
     reader.close()
-    return _side([], values, _Pictures(), faults, [])
+    return _Found(values=values, pictures=_Pictures(), faults=faults).side()
 
 
 def _sequences(dataset: Dataset, table: pa.Table) -> Iterator[tuple[str, str | None]]:

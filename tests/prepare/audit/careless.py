@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.digest import mix64, sha256
+from shardkit.prepare.dedup import near_text, perceptual
 from shardkit.records import Example, Tally
 from shardkit.store import Dataset, Output, Sealed
 from tests.prepare.builders import provenance
 
 NEAR = {
-    "perceptual": {"version": 1, "threshold": 1 - 120 / 1024, "transforms": []},
-    "text": {"version": 1, "preset": "web", "threshold": 0.75},
+    "perceptual": {"version": perceptual.VERSION, "threshold": perceptual.THRESHOLD, "transforms": []},
+    "text": {"version": near_text.VERSION, "preset": "web", "threshold": 0.75},
 }
 RECORD = {"group_by": None, "edges": "near", "near": NEAR}
 """What a split says of its matchers."""
