@@ -46,6 +46,7 @@ def info(**fields):
         (info(matched_text_index=1), "slot_value"),
         (info(matched_text_index=-1), "slot_value"),
         (info(matched_text_index=True), "slot_value"),
+        (info(matched_text_index=[0]), "slot_value"),
         (info(raw_url=""), "image_value"),
     ],
 )
