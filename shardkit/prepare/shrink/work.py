@@ -94,7 +94,7 @@ def work(job: Job, chunk: Chunk) -> Done:
         except BadMedia as bad:
             raise SourceError(
                 f"a picture cannot be decoded: {bad.detail} ({bad.reason})",
-                where=f"{chunk.shard}:{row}",
+                where=f"{_dataset(job.dataset, job.dataset_id, job.bases).shards[chunk.shard].name}:{row}",
                 hint="HEIC needs `pip install shardkit[image]`; for others run `shardkit verify --deep`",
             ) from bad
         if made:
