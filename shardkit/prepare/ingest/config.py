@@ -65,6 +65,15 @@ class IngestConfig:
     dry_run: bool = False
     missing_urls: Path | None = None
     """Where the addresses without a file are written, once the dataset is committed."""
+    prepared: str | None = None
+    """What kind of prepared set `shardkit import` reads; None: raw dumps."""
+    splits: Mapping[str, str] = field(default_factory=dict)
+    """Input -> the split of an imported set that it belongs to."""
+
+    def with_split(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """A row of the input `name` that says its split, unless it has such a field, or came from an export of ours."""
+        split = self.splits.get(name)
+        return row if split is None or "split" in row or "_shardkit" in row else {**row, "split": split}
 
     def recipe(self, *, source: str, on_missing_image: str, label_vocab: str | None = None) -> dict[str, Any]:
         """The config as JSON values, with what was resolved.
@@ -98,4 +107,5 @@ class IngestConfig:
             "decoder": DECODER,
             "looks": LOOKS,
             **({} if label_vocab is None else {"label_vocab": label_vocab}),
+            **({} if self.prepared is None else {"prepared": self.prepared, "splits": dict(self.splits)}),
         }

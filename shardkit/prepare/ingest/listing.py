@@ -11,6 +11,7 @@ from pathlib import Path
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.line_pairs import both, partner
+from shardkit.prepare.ingest.containers.mds import index_beside
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.side_table import tables_beside
@@ -22,10 +23,10 @@ from shardkit.prepare.ingest.units import InputFile
 SUFFIXES: dict[str, tuple[str, ...]] = {
     ".jsonl": ("jsonl",), ".ndjson": ("jsonl",), ".parquet": ("parquet",), ".tar": ("tar",), ".tgz": ("tar",),
     ".csv": ("table",), ".tsv": ("table",), ".token": ("table",), ".txt": ("lines", "table"), ".json": ("json", "lines"),
-    ".mat": ("mat",),
+    ".mat": ("mat",), ".arrow": ("arrow",), ".mds": ("mds",),
 }  # fmt: skip
-"""Suffix -> containers that it may promise; .gz, .zst and .bz2 behind it are looked through."""
-_COMPRESSED = (".gz", ".zst", ".bz2")
+"""Suffix -> containers that it may promise; a suffix of compression behind it is looked through."""
+_COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".br", ".snappy")
 _LISTS = ("lines", "json")
 """Containers whose suffix says little: a file found in a folder is looked into. So is a .txt that may be a table."""
 _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
@@ -34,7 +35,7 @@ _SNIFFED = 1 << 16
 """Bytes that are looked into."""
 _TOGETHER = (frozenset({"table", "parquet"}), frozenset(_LISTS))
 """Containers of which a folder may hold several: tables, and lists that were looked into."""
-_ORDER = ("tar", "table", "parquet", "jsonl", "mat", "line_pairs", *_LISTS)
+_ORDER = ("tar", "table", "parquet", "arrow", "mds", "jsonl", "mat", "line_pairs", *_LISTS)
 """Of the containers in one folder, the first kind that the format takes is read, with those of its set in _TOGETHER; the
 others stand beside it."""
 
@@ -115,7 +116,7 @@ def list_inputs(
             where=", ".join(sorted(map(str, config.paths))),
             hint="see `shardkit ingest --help` for the kinds of input of each format",
         )
-    inputs = [(kind, _with_tables(file) if kind == "tar" else file) for _, (kind, file) in sorted(found.items())]
+    inputs = [(kind, _with_tables(file, kind)) for _, (kind, file) in sorted(found.items())]
     return Listing(
         roots=roots,
         inputs=tuple(inputs),
@@ -205,8 +206,11 @@ class _Look:
         return kind, {file.name: kind}
 
 
-def _with_tables(file: InputFile) -> InputFile:
-    return replace(file, beside=tables_beside(file))
+def _with_tables(file: InputFile, kind: str) -> InputFile:
+    """`file` with what stands beside it and says more of its records."""
+    if kind == "tar":
+        return replace(file, beside=tables_beside(file))
+    return replace(file, beside=index_beside(file)) if kind == "mds" else file
 
 
 def _image_stem(place: str, labels: tuple[str, ...]) -> str | None:

@@ -8,10 +8,12 @@ from types import ModuleType
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers import (
+    arrow,
     documents,
     line_pairs,
     lines,
     mat,
+    mds,
     pairs,
     parquet,
     tables,
@@ -22,6 +24,7 @@ from shardkit.prepare.ingest.containers.documents import EntryChunk
 from shardkit.prepare.ingest.containers.line_pairs import LinePairChunk
 from shardkit.prepare.ingest.containers.lines import LineChunk
 from shardkit.prepare.ingest.containers.mat import MatChunk
+from shardkit.prepare.ingest.containers.mds import MdsChunk
 from shardkit.prepare.ingest.containers.pairs import PairChunk
 from shardkit.prepare.ingest.containers.parquet import BatchChunk
 from shardkit.prepare.ingest.containers.streams import Opener
@@ -31,7 +34,7 @@ from shardkit.prepare.ingest.formats import Source
 from shardkit.prepare.ingest.listing import Listing
 from shardkit.prepare.ingest.units import Slice, Unit, gather
 
-Chunk = LineChunk | LinePairChunk | TableChunk | BatchChunk | SampleChunk | PairChunk | EntryChunk | MatChunk
+Chunk = LineChunk | LinePairChunk | TableChunk | BatchChunk | SampleChunk | PairChunk | EntryChunk | MatChunk | MdsChunk
 
 CONTAINERS: dict[str, ModuleType] = {
     "jsonl": lines,
@@ -43,6 +46,8 @@ CONTAINERS: dict[str, ModuleType] = {
     "line_pairs": line_pairs,
     "json": documents,
     "mat": mat,
+    "arrow": arrow,
+    "mds": mds,
 }
 """How records are kept -> the module that checks, plans, chunks and reads it."""
 
@@ -110,6 +115,8 @@ def weight(piece: Slice, chunk: Chunk) -> int:
         return sum(map(len, chunk.raw))
     if isinstance(chunk, SampleChunk):
         return sum(member.size for sample in chunk.samples for member in sample.members)
+    if isinstance(chunk, MdsChunk):
+        return sum(map(len, chunk.samples))
     if isinstance(chunk, BatchChunk):
         rows = 0 if chunk.batch is None else chunk.batch.num_rows
         return piece.size * rows // max(1, piece.end - piece.start)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required, check_columns
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.features import class_names, named
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.record import Record, exclusion, refused
 from shardkit.prepare.ingest.roots import open_input
@@ -124,7 +125,7 @@ def chunks(piece: Slice, config: IngestConfig, _opener: Opener) -> Iterator[Batc
                 return
 
 
-def records(chunk: BatchChunk, _config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
+def records(chunk: BatchChunk, config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
     """Rows and exclusions of a chunk in order."""
     if chunk.batch is None:
         yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
@@ -133,13 +134,17 @@ def records(chunk: BatchChunk, _config: IngestConfig) -> Iterator[Record | Exclu
         rows: list[dict[str, Any] | UnicodeDecodeError] = chunk.batch.to_pylist()
     except UnicodeDecodeError:
         rows = [_row(chunk.batch, index) for index in range(chunk.batch.num_rows)]
+    labels = class_names(chunk.batch.schema) if config.prepared is not None else {}
     for offset, row in enumerate(rows):
         position = str(chunk.first + offset)
         if isinstance(row, UnicodeDecodeError):
             detail = f"byte {row.start} of a value, 0x{row.object[row.start]:02x}, is no UTF-8"
             yield exclusion(chunk.input, position, "invalid_utf8", detail)
         else:
-            yield Record(input=chunk.input, position=position, value=row, folder=chunk.folder)
+            for name, names in labels.items():
+                row[name] = named(row[name], names)
+            value = config.with_split(chunk.input, row)
+            yield Record(input=chunk.input, position=position, value=value, folder=chunk.folder)
 
 
 def _row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | UnicodeDecodeError:

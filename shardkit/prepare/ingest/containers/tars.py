@@ -28,6 +28,8 @@ from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile,
 from shardkit.records import Exclusion
 
 IMAGE_SUFFIXES = frozenset({"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jfif"})
+RARE_SUFFIXES = frozenset({"pnm", "jp2", "j2c"})
+"""Of pictures that hardly anything but an export of ours names so; they are pictures where a .json says so."""
 TEXT_SUFFIXES = frozenset({"txt", "json", "caption", "text"})
 _SMALL = 64 << 10
 """Bytes: members of a compressed archive that are kept at the walk, so that captions need no second pass."""
@@ -95,8 +97,8 @@ def index(file: InputFile, config: IngestConfig) -> Index:
             raise refused(file.name, damage) from broken
     finally:
         stream.close()
-    keys = {_stem(members[0]): members for members in stems.values()}
-    forms = sum(len(set(map(_stem, members))) > 1 for members in keys.values())
+    forms = sum(len(set(map(_stem, members))) > 1 for members in stems.values())
+    keys = {_key(stem, members): members for stem, members in _joined(stems).items()}
     if forms:
         changes["stem_matched_by_unicode_form"] += forms
     rows = side_table.read(file, keys.keys(), salvage=config.salvage)
@@ -104,6 +106,25 @@ def index(file: InputFile, config: IngestConfig) -> Index:
     samples = [_sample(key, members, file, rows.by_key.get(key, {})) for key, members in keys.items()]
     samples.sort(key=_place)
     return Index(samples=tuple(samples), changes=changes, damage=damage)
+
+
+def _joined(stems: dict[str, list[Member]]) -> dict[str, list[Member]]:
+    """Numbered pictures (KEY.0.jpg, KEY.1.png) with the KEY.json that tells of them, where it has no picture of its own."""
+    joined: dict[str, list[Member]] = {}
+    for stem, members in stems.items():
+        key, _, number = stem.rpartition(".")
+        told = stems.get(key, ())
+        kinds = {suffix(member.name) for member in told}
+        numbered = number.isdigit() and {suffix(member.name) for member in members} <= IMAGE_SUFFIXES | RARE_SUFFIXES
+        joins = numbered and "json" in kinds and kinds.isdisjoint(IMAGE_SUFFIXES)
+        joined.setdefault(key if joins else stem, []).extend(members)
+    return joined
+
+
+def _key(stem: str, members: list[Member]) -> str:
+    """The key of a sample as its members spell it."""
+    spelled = (_stem(member) for member in members)
+    return next((one for one in spelled if unicodedata.normalize("NFC", one) == stem), stem)
 
 
 def _stem(member: Member) -> str:
@@ -125,7 +146,8 @@ def _sample(key: str, members: list[Member], file: InputFile, beside: Mapping[st
     if twice is not None:
         detail = f"{file.name} has two members named {twice}"
         return Sample(key=key, members=tuple(members), reason="duplicate_member", detail=detail)
-    used = [member for member in members if suffix(member.name) in IMAGE_SUFFIXES | TEXT_SUFFIXES]
+    known = IMAGE_SUFFIXES | RARE_SUFFIXES | TEXT_SUFFIXES
+    used = [member for member in members if suffix(member.name) in known]
     return Sample(key=key, members=tuple(used or members[:1]), beside=beside)
 
 
@@ -224,9 +246,8 @@ def records(chunk: SampleChunk, config: IngestConfig) -> Iterator[Record | Exclu
                 member if member.data is not None else replace(member, data=_read(descriptor, member, chunk.input))
                 for member in sample.members
             ]
-            yield Record(
-                input=chunk.input, position=sample.key, value=members, folder=chunk.folder, beside=sample.beside
-            )
+            beside = config.with_split(chunk.input, dict(sample.beside))
+            yield Record(input=chunk.input, position=sample.key, value=members, folder=chunk.folder, beside=beside)
     finally:
         if descriptor >= 0:
             os.close(descriptor)

@@ -34,6 +34,7 @@ from shardkit.prepare.ingest.formats import (
     rows,
     synthtext,
     text,
+    webdataset,
 )
 from shardkit.prepare.ingest.formats.label import Read
 from shardkit.prepare.ingest.reader import Reader
@@ -99,7 +100,7 @@ SOURCES: dict[str, Source] = {
     "rows": _ROWS,
     "jsonl": _ROWS,
     "caption": _CAPTION,
-    "webdataset": Source(drafts=caption.drafts, containers=("tar",), fields=caption.FIELDS),
+    "webdataset": Source(drafts=webdataset.drafts, containers=("tar",), fields=caption.FIELDS),
     "ocr": Source(
         drafts=ocr.drafts,
         containers=ocr.CONTAINERS,

@@ -39,7 +39,7 @@ from shardkit.prepare.ingest.record import Record
 from shardkit.prepare.ingest.roots import is_address
 from shardkit.records import Segment
 
-CONTAINERS = ("tar", "table", "jsonl", "parquet", "line_pairs", "json", "files")
+CONTAINERS = ("tar", "table", "jsonl", "parquet", "arrow", "mds", "line_pairs", "json", "files")
 FIELDS = ("image", "caption", "text", "confidence", "annotator")
 """`text` is another word for caption."""
 LABELS = (".txt", ".caption", ".json")

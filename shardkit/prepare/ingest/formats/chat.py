@@ -34,7 +34,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet", "json")
+CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("conversations", "chosen", "rejected", "text", "images")
 
 _IMAGES = ("images", "image", "image_bytes")

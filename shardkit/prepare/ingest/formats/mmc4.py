@@ -25,7 +25,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet", "json")
+CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("text_list", "image_info", "url")
 REQUIRED = (("text_list", ("text_list",)),)
 

@@ -23,7 +23,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet", "json")
+CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("images", "texts", "metadata", "general_metadata")
 REQUIRED = (("images", ("images",)), ("texts", ("texts",)))
 

@@ -22,7 +22,7 @@ from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-CONTAINERS = ("jsonl", "parquet", "json")
+CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("text", "images", "image_sizes", "ocr_labels", "reading_order")
 REQUIRED = (("text", ("text",)),)
 """What --field can map, and what does not go into metadata. `videos` and `video_sizes` are kept there, untouched."""

@@ -19,7 +19,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Segment
 
-CONTAINERS = ("jsonl", "parquet", "json", "files")
+CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json", "files")
 FIELDS = ("text",)
 REQUIRED = (("text", ("text",)),)
 LABELS = (".txt",)
