@@ -44,7 +44,7 @@ def complete(edges: NearEdges, rank: Indices, *, threshold: float, verify: Calla
         pairs = PairSet()
         pairs.add(one[fresh], two[fresh])
         tried = np.union1d(tried, _codes(one[fresh], two[fresh]))
-        edges = _merged(edges, verify(pairs))
+        edges = merged(edges, verify(pairs))
 
 
 def keepers(edges: NearEdges, rank: Indices) -> Indices:
@@ -72,7 +72,7 @@ def _codes(one: Indices, two: Indices) -> Keys:
     return codes
 
 
-def _merged(edges: NearEdges, more: NearEdges) -> NearEdges:
+def merged(edges: NearEdges, more: NearEdges) -> NearEdges:
     """All edges of two sets without a common one."""
     one, two = np.concatenate([edges.one, more.one]), np.concatenate([edges.two, more.two])
     order = np.lexsort((two, one))

@@ -41,14 +41,17 @@ def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path
     levels = config.levels
     if not any(level in NEAR for level in levels):
         return Near.none(inputs.num_rows)
-    lists = find_lists(inputs, signed, transforms=frozenset(config.transforms), near="perceptual" in levels)
-    texts, text_of = NearEdges.none(), np.full(inputs.num_rows, -1)
+    lists = find_lists(
+        inputs, signed, transforms=frozenset(config.transforms), near="perceptual" in levels, workers=config.workers
+    )
+    texts, text_of, crowded = NearEdges.none(), np.full(inputs.num_rows, -1), np.empty(0, np.bool_)
     if "text" in levels:
         positions, text_of = distinct_texts(signed)
         preset = config.preset_of_text
-        texts = near_text.find(
+        searched = near_text.search(
             inputs, positions, preset=preset, workers=config.workers, scratch=scratch, on_progress=on_progress
         )
+        texts, crowded = searched.edges, searched.crowded
     vectors = NearVectors.none(inputs.num_rows)
     if "semantic" in levels:
         vectors = find_vectors(
@@ -60,7 +63,7 @@ def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path
             scratch=scratch,
             on_progress=on_progress,
         )
-    return Near(lists=lists, texts=texts, text_of=text_of, vectors=vectors)
+    return Near(lists=lists, texts=texts, text_of=text_of, crowded=crowded, vectors=vectors)
 
 
 def with_keepers(  # noqa: PLR0917 - what find_near is told, and what it found

@@ -7,23 +7,38 @@ A page may look like another and say something else, so pages whose texts hold o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from shardkit.engine import map_ordered
 from shardkit.errors import IntegrityError
 from shardkit.prepare.components import components
-from shardkit.prepare.dedup import perceptual
+from shardkit.prepare.dedup import near_text, perceptual
 from shardkit.prepare.dedup.buckets import PairSet, bucket_pairs
 from shardkit.prepare.dedup.edges import Indices, NearEdges
-from shardkit.prepare.dedup.inputs import Inputs
+from shardkit.prepare.dedup.inputs import Inputs, Positions
 from shardkit.prepare.dedup.keys import Keys, asset_keys, dense
 from shardkit.prepare.dedup.perceptual import ImageHashes
 from shardkit.prepare.dedup.signatures import Signed
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_LIKE = replace(near_text.PRESETS["ocr"], min_tokens=4)
+"""Two readings of a page, of which 3 characters in 100 differ at most, share 6 in 10 pairs of words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Units:
+    of_image: Indices
+    """[M] the unit of each image."""
+    page: npt.NDArray[np.bool_]
+    """[U] whether it is a page."""
+    hashes: ImageHashes | None
+    """[U]; None where nothing is looked for that looks alike."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -36,6 +51,14 @@ class Lists:
     """[lists] whether one of its images is a page."""
     edges: NearEdges
     """Pairs of lists of one length whose images are near one by one; the score is the lowest of theirs."""
+    crowded: npt.NDArray[np.bool_]
+    """[lists] whether one of its images shares keys with more images than it was compared with."""
+    units: Units | None = None
+    """None where nothing is looked for that looks alike."""
+    unit_of: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    begin: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    length: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+    """The units of a list's images: unit_of[begin[k]] and the length[k] - 1 behind it."""
 
     def __len__(self) -> int:
         return len(self.page)
@@ -43,10 +66,11 @@ class Lists:
     @classmethod
     def none(cls, num_rows: int) -> Lists:
         """Nobody asked for any."""
-        return cls(of_row=np.full(num_rows, -1), page=np.empty(0, np.bool_), edges=NearEdges.none())
+        nothing = np.empty(0, np.bool_)
+        return cls(of_row=np.full(num_rows, -1), page=nothing, edges=NearEdges.none(), crowded=nothing)
 
 
-def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool) -> Lists:
+def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool, workers: int) -> Lists:
     """Number the lists and, with `near`, find those that look alike.
 
     Raises:
@@ -70,9 +94,65 @@ def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], ne
     page = np.zeros(num_lists, np.bool_)
     np.logical_or.at(page, np.repeat(np.arange(num_lists), length), units.page[unit_of[_ranges(begin, length)]])
     if units.hashes is None or not num_lists:
-        return Lists(of_row=of_row, page=page, edges=NearEdges.none(perceptual.DETAILS))
-    edges = perceptual.find(units.hashes, transforms=transforms)
-    return Lists(of_row=of_row, page=page, edges=near_lists(edges, len(units.page), unit_of, begin, length))
+        nothing = np.zeros(num_lists, np.bool_)
+        return Lists(of_row=of_row, page=page, edges=NearEdges.none(perceptual.DETAILS), crowded=nothing)
+    alone = np.flatnonzero(lengths == 1)
+    spoken = _spoken(inputs, signed, (alone, unit_of[starts[alone]]), units.hashes, workers)
+    looked = perceptual.search(units.hashes, transforms=transforms, spoken=spoken)
+    crowded = np.zeros(num_lists, np.bool_)
+    np.logical_or.at(crowded, np.repeat(np.arange(num_lists), length), looked.crowded[unit_of[_ranges(begin, length)]])
+    return Lists(
+        of_row=of_row,
+        page=page,
+        edges=near_lists(looked.edges, len(units.page), unit_of, begin, length),
+        crowded=crowded,
+        units=units,
+        unit_of=unit_of,
+        begin=begin,
+        length=length,
+    )
+
+
+def measure_lists(lists: Lists, one: Indices, two: Indices, *, transforms: frozenset[str]) -> NearEdges:
+    """Of some pairs of lists those that look alike, down to the floor.
+
+    Args:
+        one: [P] and two, one < two; each pair once.
+    """
+    assert lists.units is not None, "they were not looked at"
+    assert lists.units.hashes is not None, "they were not looked at"
+    same = lists.length[one] == lists.length[two]
+    one, two = one[same], two[same]
+    left, right = (lists.unit_of[_ranges(lists.begin[side], lists.length[one])] for side in (one, two))
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    wanted = np.unique(((low << 32) | high)[low != high])
+    edges = perceptual.measure(lists.units.hashes, wanted >> 32, wanted & 0xFFFFFFFF, transforms=transforms)
+    score, detail = _weakest(edges, (one, two), lists.unit_of, lists.begin, lists.length)
+    found = np.flatnonzero(score > 0)
+    found = found[np.lexsort((two[found], one[found]))]
+    return NearEdges(one=one[found], two=two[found], score=score[found], detail=detail[found])
+
+
+def _spoken(
+    inputs: Inputs, signed: Signed, alone: tuple[Positions, Indices], hashes: ImageHashes, workers: int
+) -> perceptual.Spoken:
+    """Args:
+    alone: ascending rows with one image each, and these images.
+    """
+    rows, units = alone
+
+    def like(some: Indices) -> Iterator[tuple[Indices, Keys]]:
+        own = np.flatnonzero(np.isin(units, some) & (signed.texts[rows] != 0))
+        jobs = inputs.slices(rows[own])
+        parts = list(map_ordered(partial(near_text.sign_slice, _LIKE), jobs, workers=workers))
+        for band in range(_LIKE.bands):
+            keys = np.concatenate([np.empty(0, np.uint64), *(part.keys[band] for part in parts)])
+            there = np.flatnonzero(keys)
+            shown = units[own[there]]
+            yield shown, (keys[there] ^ hashes.salt[shown]) | np.uint64(1)
+
+    both = np.unique(np.stack([units.astype(np.uint64), signed.texts[rows]], axis=1), axis=0)
+    return perceptual.Spoken(units=both[:, 0].astype(np.int64), texts=both[:, 1], like=like)
 
 
 def near_lists(edges: NearEdges, num_units: int, unit_of: Indices, begin: Indices, length: Indices) -> NearEdges:
@@ -131,16 +211,6 @@ def _weakest(
     measured = hit[weakest] & ~same[weakest]
     detail[measured] = edges.detail[at[weakest[measured]]]
     return score[weakest] if len(one) else np.empty(0), detail
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Units:
-    of_image: Indices
-    """[M] the unit of each image."""
-    page: npt.NDArray[np.bool_]
-    """[U] whether it is a page."""
-    hashes: ImageHashes | None
-    """[U]; None where nothing is looked for that looks alike."""
 
 
 def units_of(inputs: Inputs, signed: Signed, *, near: bool) -> Units:

@@ -26,11 +26,13 @@ from shardkit.prepare.dedup.candidates import Candidates, find
 from shardkit.prepare.dedup.changes import Pairs, Wanted, find_changes, write_keys
 from shardkit.prepare.dedup.clusters import Choice, Decision, decide, stars
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
-from shardkit.prepare.dedup.inputs import Inputs, open_inputs
+from shardkit.prepare.dedup.edges import RowEdges
+from shardkit.prepare.dedup.fill import Filling, find_all
+from shardkit.prepare.dedup.inputs import Inputs, Positions, open_inputs
 from shardkit.prepare.dedup.keys import dense
 from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE, SEMANTIC, reason
 from shardkit.prepare.dedup.matchers import NEAR
-from shardkit.prepare.dedup.near import concerned, find_near, find_pairs, with_keepers
+from shardkit.prepare.dedup.near import concerned, find_near, with_keepers
 from shardkit.prepare.dedup.report import by_source, conflicts, frequent_texts, guard
 from shardkit.prepare.dedup.retention import decisions, dimensions, retention
 from shardkit.prepare.dedup.rewrite import emptied_lines, rewrite
@@ -142,9 +144,17 @@ def _decide(
     order = np.argsort(candidates.rank)
     alive = alive_rows(at[order[same.level[order] < 0]], signed, near)
     near = with_keepers(config, inputs, signed, alive, near, scratch, on_progress)
-    found = find_pairs(config, inputs, alive, near)
     thresholds = np.array([config.threshold(level) if level in NEAR else 0.0 for level in LEVELS])
-    choice = Choice(same=same, edges=found.edges, places=at, rank=candidates.rank, num_new=inputs.num_new)
+    none = Choice(same=same, edges=RowEdges.none(), places=at, rank=candidates.rank, num_new=inputs.num_new)
+
+    def keeper_of(edges: RowEdges) -> Positions:
+        keeper = np.arange(inputs.num_rows)
+        keeper[at] = at[replace(none, edges=edges).at(thresholds).keeper]
+        return keeper
+
+    filling = Filling(config=config, inputs=inputs, signed=signed, scratch=scratch, on_progress=on_progress)
+    found = find_all(filling, alive, near, keeper_of, thresholds)
+    choice = replace(none, edges=found.edges)
     decision = choice.at(thresholds)
     kept = np.ones(inputs.num_rows, np.bool_)
     kept[at[decision.removed]] = False

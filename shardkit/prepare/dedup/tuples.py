@@ -39,6 +39,8 @@ class Near:
     texts: NearEdges
     text_of: Indices
     """[N] the row's text as the matcher numbers it; -1 for none that it knows."""
+    crowded: npt.NDArray[np.bool_]
+    """[U] texts that share keys with more texts than they were compared with."""
     vectors: NearVectors
 
     @classmethod
@@ -46,7 +48,11 @@ class Near:
         """Of a run without near levels."""
         nothing = np.full(num_rows, -1)
         return cls(
-            lists=Lists.none(num_rows), texts=NearEdges.none(), text_of=nothing, vectors=NearVectors.none(num_rows)
+            lists=Lists.none(num_rows),
+            texts=NearEdges.none(),
+            text_of=nothing,
+            crowded=np.empty(0, np.bool_),
+            vectors=NearVectors.none(num_rows),
         )
 
 

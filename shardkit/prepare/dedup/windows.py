@@ -1,0 +1,268 @@
+"""Pictures that look like what another shows inside a window of its preview: crops, borders, tilted and turned copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit.prepare.dedup import crops
+from shardkit.prepare.dedup.buckets import PairSet
+from shardkit.prepare.dedup.edges import Indices
+from shardkit.prepare.dedup.hashes import (
+    HALF,
+    ONE,
+    PAIRS_AT_A_TIME,
+    Edges,
+    ImageHashes,
+    count,
+    edges_of,
+    may_meet,
+    most,
+    salted,
+    samples,
+)
+from shardkit.prepare.dedup.keys import Keys
+
+VARIANTS = (
+    "as it is", "turned by 90 degrees", "turned by 180 degrees", "turned by 270 degrees",
+    "mirrored", "mirrored and turned by 90 degrees", "mirrored top to bottom", "mirrored and turned by 270 degrees",
+    "tilted", "tilted", "tilted", "tilted",
+)  # fmt: skip
+_TILTS = ((5, 4 / 3), (-5, 4 / 3), (5, 3 / 4), (-5, 3 / 4))
+"""Degrees, and width : height that a preview is taken to be of: those of most photographs."""
+_QUARTERS = 8
+"""Variants that a square has; the tilted ones follow them."""
+_ALWAYS = (0, *range(_QUARTERS, len(VARIANTS)))
+_OF_TRANSFORMS = {
+    frozenset(): (),
+    frozenset({"mirror"}): (4, 6),
+    frozenset({"rotate"}): (1, 2, 3),
+    frozenset({"mirror", "rotate"}): tuple(range(1, _QUARTERS)),
+}
+_BANDS, _BITS, _FLIPS = 16, 20, 2
+"""Each code is also looked for with its most doubtful bits the other way: _FLIPS of each band, in all ways."""
+_CODE_DISTANCE = 10
+"""Bits of 64 between a picture's code and that of the nearest window, before the window is fitted."""
+_CORRELATION = 0.95
+"""Of the greys in the window: crops have .98 and more, other photographs of one thing have less."""
+_TURNED = 3
+"""A bit of a mirrored or turned picture counts three times: the same thing lies on many tables, one way round or another."""
+PER_KEY = 16
+"""Windows of a key that a picture is compared with: linear, however many look alike."""
+_LOWER = np.uint64(0xFFFFFFFF)
+
+
+def variants_of(transforms: frozenset[str]) -> tuple[int, ...]:
+    """What is looked for: pictures as they are and tilted, and those that `transforms` (mirror, rotate) make."""
+    return _ALWAYS + _OF_TRANSFORMS[transforms]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Shown:
+    """n pictures that have previews, as they are searched."""
+
+    images: ImageHashes
+    units: Indices
+    """[n] which of the images."""
+    codes: Keys
+    """[n, WINDOWS]"""
+
+    @classmethod
+    def of(cls, images: ImageHashes, units: Indices) -> Shown:
+        own = units[images.previewed[units]]
+        return cls(images=images, units=own, codes=crops.codes_of(images.preview[own]))
+
+    def place(self, units: Indices) -> Indices:
+        """Places of units that are all among them; they ascend."""
+        return np.searchsorted(self.units, units)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sought:
+    """How pictures meet: m keys, of one picture or more each."""
+
+    of: Indices
+    """[m] place in `Shown`"""
+    salt: Keys | None = None
+    """[m] they meet only where it is equal"""
+    per_key: int = PER_KEY
+    crowd: npt.NDArray[np.bool_] | None = None
+    """[U] where given, units of larger buckets are marked in it"""
+    sides: npt.NDArray[np.bool_] | None = None
+    """[U] where given, only pairs with one unit on each side are answered"""
+
+
+def find(shown: Shown, sought: Sought, variant: int, *, known: Indices) -> Edges:
+    """Pairs where one picture, or a variant of it, is what a window of the other shows.
+
+    Args:
+        known: pairs that are not compared again, see key_of.
+    """
+    own = shown.units
+    turned = _variant(shown.images.preview[own], variant)
+    wanted, doubtful = crops.margins_of(turned)
+    pairs = PairSet()
+    for chosen in samples(64, _BANDS, _BITS):
+        for query, other in _meetings(shown, sought, wanted, doubtful, chosen):
+            meet = (query != other) & may_meet(shown.images, own[query], own[other], silent=False)
+            query, other = query[meet], other[meet]
+            near = np.flatnonzero(_nearest(shown.codes, wanted, query, other)[1] <= _CODE_DISTANCE)
+            query, other = query[near], other[near]
+            fresh = ~_among(key_of(own[query], own[other]), known)
+            pairs.add(np.minimum(query, other)[fresh], np.maximum(query, other)[fresh])
+    return _measured(shown, variant, (turned, wanted), *pairs.result())
+
+
+def measured(shown: Shown, variant: int, one: Indices, two: Indices) -> Edges:
+    """Of some pairs of units those that are near.
+
+    Args:
+        one: [P] units of `shown`; and two.
+    """
+    turned = _variant(shown.images.preview[shown.units], variant)
+    wanted, _ = crops.margins_of(turned)
+    meet = may_meet(shown.images, one, two, silent=False)
+    return _measured(shown, variant, (turned, wanted), shown.place(one[meet]), shown.place(two[meet]))
+
+
+def _measured(shown: Shown, variant: int, asked: tuple[crops.Previews, Keys], one: Indices, two: Indices) -> Edges:
+    turned, wanted = asked
+    both = turned, shown.images.preview[shown.units]
+    forth = _fitted(shown.codes, wanted, both, one, two)
+    back = _fitted(shown.codes, wanted, both, two, one)
+    differ = np.minimum(forth, back) * (_TURNED if 0 < variant < _QUARTERS else 1)
+    keep = np.flatnonzero(differ <= most(crops.FINE_BITS))
+    return edges_of(shown.units[one[keep]], shown.units[two[keep]], crops.FINE_BITS, differ[keep], variant)
+
+
+def key_of(one: Indices, two: Indices) -> Indices:
+    """[P] one number a pair, whichever comes first."""
+    return (np.minimum(one, two) << 32) | np.maximum(one, two)
+
+
+def _among(keys: Indices, known: Indices) -> npt.NDArray[np.bool_]:
+    """[n] whether each key is one of `known`, which ascend."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
+    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
+    return found
+
+
+def _fitted(
+    codes: Keys, wanted: Keys, both: tuple[crops.Previews, crops.Previews], query: Indices, other: Indices
+) -> Indices:
+    """[P] bits that differ in the best window of the other; all of them where the greys do not go together."""
+    window, distance = _nearest(codes, wanted, query, other)
+    near = np.flatnonzero(distance <= _CODE_DISTANCE)
+    differ, correlation = crops.fit(both[0][query[near]], both[1][other[near]], window[near])
+    out = np.full(len(query), crops.FINE_BITS)
+    out[near] = np.where(correlation >= _CORRELATION, differ, crops.FINE_BITS)
+    return out
+
+
+def _variant(previews: crops.Previews, variant: int) -> crops.Previews:
+    if variant >= _QUARTERS:
+        return crops.tilted(previews, *_TILTS[variant - _QUARTERS])
+    mirrored = previews[:, :, ::-1] if variant >= 4 else previews
+    return np.ascontiguousarray(np.rot90(mirrored, variant % 4, axes=(1, 2)))
+
+
+def _nearest(codes: Keys, wanted: Keys, query: Indices, other: Indices) -> tuple[Indices, Indices]:
+    """[P] the window of the other whose code is nearest to that of the query, and the bits between them."""
+    window, distance = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
+    for start in range(0, len(query), PAIRS_AT_A_TIME >> 4):
+        part = slice(start, start + (PAIRS_AT_A_TIME >> 4))
+        counts = count(codes[other[part]] ^ wanted[query[part], None])
+        window[part] = counts.argmin(1)
+        distance[part] = counts.min(1)
+    return window, distance
+
+
+def _meetings(
+    shown: Shown, sought: Sought, wanted: Keys, doubtful: npt.NDArray[np.int8], chosen: Indices
+) -> Iterator[tuple[Indices, Indices]]:
+    """Pictures and others of which a window has the same bits `chosen`, or the same but for doubtful ones.
+
+    Yields places in `shown`.
+    """
+    shifts = np.uint64(63) - chosen.astype(np.uint64)
+    places = np.arange(len(chosen), dtype=np.uint64)[::-1]
+    keys, own = np.zeros(shown.codes.shape, np.uint64), np.zeros(len(wanted), np.uint64)
+    for shift, place in zip(shifts, places, strict=True):
+        keys |= ((shown.codes >> shift) & ONE) << place
+        own |= ((wanted >> shift) & ONE) << place
+    value_of = np.zeros(64, np.uint64)
+    value_of[chosen] = ONE << places
+    values = value_of[doubtful]
+    first = np.argsort(values == 0, axis=1, kind="stable")[:, :_FLIPS]
+    flips = np.take_along_axis(values, first, axis=1)
+    for entering, asking, per_key in _rounds(shown, sought):
+        entries = _entries(keys, sought, entering)
+        for number in range(1 << _FLIPS):
+            key = own.copy()
+            for flip in range(_FLIPS):
+                if number >> flip & 1:
+                    key ^= flips[:, flip]
+            sought_keys = _key(key[sought.of[asking]], sought, asking)
+            query, at = np.arange(len(asking)), np.searchsorted(entries, sought_keys << HALF)
+            for _ in range(per_key):
+                query, at = _hit(entries, sought_keys, query, at)
+                if not len(query):
+                    break
+                yield sought.of[asking[query]], sought.of[_numbers(entries[at])]
+                at = at + 1
+            if sought.crowd is not None:
+                query, _ = _hit(entries, sought_keys, query, at)
+                for crowded in (asking[query], _members(entries, np.unique(sought_keys[query]))):
+                    sought.crowd[shown.units[sought.of[crowded]]] = True
+
+
+def _rounds(shown: Shown, sought: Sought) -> Iterator[tuple[Indices, Indices, int]]:
+    """(what is looked at, what is looked for, how many of a key): all and all, or each side in the other."""
+    everything = np.arange(len(sought.of))
+    if sought.sides is None:
+        yield everything, everything, sought.per_key
+        return
+    side = sought.sides[shown.units[sought.of]]
+    here, there = everything[side], everything[~side]
+    yield here, there, sought.per_key
+    # The first side is the small one: each of its pictures sees all of the other.
+    yield there, here, max(len(there) * len(crops.WINDOWS), 1)
+
+
+def _entries(keys: Keys, sought: Sought, entering: Indices) -> Keys:
+    """Key << 32 | number of the meeting, ascending, each once."""
+    own = _key(keys[sought.of[entering]], sought, entering)
+    return np.unique((own << HALF) | entering.astype(np.uint64)[:, None])
+
+
+def _key(keys: Keys, sought: Sought, at: Indices) -> Keys:
+    """Keys of 32 bits, mixed with the salts where there are some."""
+    if sought.salt is None:
+        return keys
+    salt = sought.salt[at]
+    mixed: Keys = salted(keys, salt if keys.ndim == 1 else salt[:, None]) >> HALF
+    return mixed
+
+
+def _numbers(entries: Keys) -> Indices:
+    numbers: Indices = (entries & _LOWER).astype(np.int64)
+    return numbers
+
+
+def _members(entries: Keys, keys: Keys) -> Indices:
+    """Numbers of all entries of some keys."""
+    begin = np.searchsorted(entries, keys << HALF)
+    length = np.searchsorted(entries, (keys << HALF) | _LOWER, side="right") - begin
+    places = np.arange(int(length.sum())) + np.repeat(begin - (np.cumsum(length) - length), length)
+    return np.unique(_numbers(entries[places]))
+
+
+def _hit(entries: Keys, key: Keys, query: Indices, at: Indices) -> tuple[Indices, Indices]:
+    """Those that stand at an entry of their key."""
+    hit = at < len(entries)
+    hit[hit] = entries[at[hit]] >> HALF == key[query[hit]]
+    return query[hit], at[hit]
