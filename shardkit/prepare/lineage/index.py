@@ -19,8 +19,15 @@ from shardkit.prepare.lineage.numbers import Numbers
 from shardkit.store.dataset import Dataset
 from shardkit.store.table_rows import TableRows
 
-LINKS = {"edges": ("kept_id", "removed_id"), "near": ("example_id", "other_id"), "evidence": ("example_id",)}
-"""Table -> its columns of ids; a row says what an example has to do with another one, or with a benchmark."""
+LINKS = {
+    "edges": ("kept_id", "removed_id"),
+    "near": ("example_id", "other_id"),
+    "evidence": ("example_id",),
+    "lines": ("example_id", "parent_id"),
+    "moved": ("example_id", "parent_id", "from_id"),
+}
+"""Table -> its columns of ids; a row says what an example has to do with another one, or with a benchmark, or what changed
+in it."""
 
 Place = tuple[int, int]
 """(shard, row): place in the manifest's list of shards, and row there."""

@@ -19,9 +19,9 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
     """Everything that a dataset knows of an example, by its id or the unique beginning of one.
 
     Returns:
-        example_id, outcome (kept, or the reason it was left out), detail (a sentence or None), places (input and
+        example_id, outcome (kept, changed, or the reason it was left out), detail (a sentence or None), places (input and
         position, shard and row, in this dataset and in those whose shards it refers to), links (rows of the tables
-        edges, near and evidence that name it; `id` and `other` say which side it is on).
+        lineage.index.LINKS that name it).
 
     Raises:
         ConfigError: where no row has the id, or several do with that beginning.
@@ -33,19 +33,24 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
     full = _full_id(indices, example_id, path)
     here, *others = [index.examples.take(index.examples_of(full), _PLACE) for index in indices]
     there = [place for places in others for place in places]
+    changed = own.example_ids(own.children_of(full))
     excluded = None
-    if not here:
+    if not here and not changed:
         places = dict.fromkeys((place["input"], place["position"]) for place in there)
         excluded = next(iter(exclusions_of(dataset, places)), None)
     return {
         "dataset": str(path),
         "stage": dataset.stage,
         "example_id": full,
-        "outcome": "kept" if here else (excluded or {}).get("reason", "unknown"),
-        "detail": (excluded or {}).get("detail"),
+        "outcome": "kept" if here else "changed" if changed else (excluded or {}).get("reason", "unknown"),
+        "detail": None if here else _stays_as(changed) if changed else (excluded or {}).get("detail"),
         "places": here or there,
         "links": own.links_of(full),
     }
+
+
+def _stays_as(ids: Sequence[str]) -> str:
+    return f"its content was changed, and it stays as {', '.join(sorted(set(ids)))}"
 
 
 def _full_id(indices: Sequence[Index], given: str, path: Path) -> str:
