@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,12 +49,17 @@ class Ancestry:
     def ingests(self) -> dict[str, Dataset]:
         """Source name -> dataset that took it in."""
         found = [index.dataset for index in self.indices if index.dataset.stage == "ingest"]
-        return {str(dataset.recipe["source"]): dataset for dataset in found}
+        return {str(dataset.recipe["source"]): dataset for dataset in found if "source" in dataset.recipe}
 
     def to_json(self) -> list[dict[str, Any]]:
         """stage, path, id and fingerprint of the recipe, oldest first; then id and None for what is missing."""
         there = [
-            {"stage": dataset.stage, "path": str(dataset.path), "id": dataset.id, "recipe": fingerprint(dataset.recipe)}
+            {
+                "stage": dataset.stage,
+                "path": os.path.normpath(dataset.path),
+                "id": dataset.id,
+                "recipe": fingerprint(dataset.recipe),
+            }
             for dataset in (index.dataset for index in self.indices)
         ]
         absent = [{"stage": None, "path": None, "id": one.dataset_id, "recipe": None} for one in self.missing]

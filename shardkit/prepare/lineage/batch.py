@@ -121,6 +121,12 @@ class Batches:
 
     # ------------------------------------------------------------------ plans
     def _plan(self, digest: str) -> Plan:
+        if not self._dataset.has_table("lengths"):
+            raise ConfigError(
+                f"a dataset of stage {self._dataset.stage} holds no sequences, so no batch is of it",
+                where=str(self._dataset.path),
+                hint="name the tokenized dataset that the run read",
+            )
         if digest not in self._plans:
             about = read_plan(self._dataset.path, digest)
             if about is not None:

@@ -6,6 +6,7 @@ size and digest) and what was stated for a whole source stand in the dataset tha
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -114,7 +115,7 @@ class Chain:
             "group": row["group"],
             "split": shard.split,
             "dataset": shard.holder.id,
-            "path": str(shard.path),
+            "path": os.path.normpath(shard.path),
             "shard": shard.name,
             "row": place,
             "input": row["input"],

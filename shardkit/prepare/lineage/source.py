@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -151,7 +152,7 @@ class Forward:
 
 
 def _where(index: Index) -> dict[str, Any]:
-    return {"stage": index.dataset.stage, "dataset": str(index.dataset.path), "id": index.dataset.id}
+    return {"stage": index.dataset.stage, "dataset": os.path.normpath(index.dataset.path), "id": index.dataset.id}
 
 
 def _left(index: Index, line: dict[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from shardkit.prepare.lineage.forget.criteria import Criteria, Marks, of_texts
 from shardkit.prepare.lineage.forget.reasons import ASSET, CODES, DERIVED, LICENCE, SOURCE
 
 _BLANK = "blank"
-_ORIGIN = ("source", "input", "origin", "group")
-"""Columns of provenance that a source may be named by."""
+_ORIGIN = ("source", "input", "origin")
+"""Columns of provenance that a source may be named by. Its group is no such: after a split it names a component."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -84,7 +84,7 @@ class Decider:
     @cached_property
     def _provenance(self) -> pa.Table:
         return self._dataset.table(
-            "provenance", ["asset_id", "example_id", "source", "input", "position", "origin", "group", "licence"]
+            "provenance", ["asset_id", "example_id", "source", "input", "position", "origin", "licence"]
         )
 
     @cached_property
@@ -117,7 +117,7 @@ class Decider:
         ids = leading(examples["example_id"])
         of_asset = np.isin(self._shown, self._named)
         of_source = self._criteria.sources_in(self._provenance, _ORIGIN)
-        of_licence = self._criteria.licences_in(self._provenance["licence"])
+        of_licence = self._licensed(self._provenance)
         reasons = np.zeros(len(ids), np.int8)
         for code, hit in (
             (ASSET, np.isin(ids, self._shown_by[of_asset])),
@@ -127,6 +127,11 @@ class Decider:
             reasons[hit & (reasons == 0)] = CODES.index(code)
         self._add_derived(ids, leading(examples["parent_id"]), reasons)
         return self._decision(examples, ids, reasons, of_asset | of_source | of_licence)
+
+    def _licensed(self, provenance: pa.Table) -> Marks:
+        """Rows under a licence that is named; of texts without pictures the rest of what is stated decides."""
+        stated: Marks = provenance["asset_id"].is_valid().to_numpy() | provenance["licence"].is_valid().to_numpy()
+        return self._criteria.licences_in(provenance["licence"]) & stated
 
     @staticmethod
     def _same(ids: Keys, marks: Marks) -> Marks:
@@ -149,10 +154,10 @@ class Decider:
         found = [np.empty(0, np.uint64)]
         for index in self._ancestry.indices[:-1]:
             table = index.provenance.columns(
-                "asset_id", "example_id", "source", "input", "position", "origin", "group", "licence"
+                "asset_id", "example_id", "source", "input", "position", "origin", "licence"
             )
             hit = np.isin(leading(table["asset_id"]), self._named)
-            hit |= self._criteria.sources_in(table, _ORIGIN) | self._criteria.licences_in(table["licence"])
+            hit |= self._criteria.sources_in(table, _ORIGIN) | self._licensed(table)
             found.append(leading(table["example_id"])[hit])
             rows = index.examples.columns("example_id", "source", "input", "position", "group")
             found.append(leading(rows["example_id"])[self._criteria.sources_in(rows, ("source", "input", "group"))])
