@@ -15,9 +15,12 @@ from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.split.declared import by_path
 from shardkit.store.dataset import Dataset, ShardRef
 
+JOB_ROWS = 16_384
+"""Small rows fill a shard with hundreds of thousands; one shard must still keep every worker busy."""
+
 
 class Jobs:
-    """The work of an audit, a shard at a time; made when it is asked for, so that little is held."""
+    """The work of an audit, a shard or part of one at a time; made when it is asked for, so that little is held."""
 
     def __init__(self, config: AuditConfig, dataset: Dataset, splits: Sequence[Dataset], *, with_looks: bool) -> None:
         self._config = config
@@ -39,24 +42,31 @@ class Jobs:
     def parents(self) -> pa.ChunkedArray:
         return self._table["parent_id"]
 
+    def __len__(self) -> int:
+        sizes = [len(self.rows_of(shard)) for shard in range(len(self._dataset.shards))]
+        return sum(max(1, -(-size // JOB_ROWS)) for size in sizes) + len(self._dataset.sequence_shards)
+
     def examples(self) -> Iterator[Job]:
-        """One a shard of examples."""
-        return (self.of(shard) for shard in range(len(self._dataset.shards)))
+        """The rows of each shard of examples, in order."""
+        for shard in range(len(self._dataset.shards)):
+            rows = self.rows_of(shard)
+            for start in range(0, max(len(rows), 1), JOB_ROWS):
+                yield self.of(shard, rows[start : start + JOB_ROWS], first=start == 0)
 
     def sequences(self) -> Iterator[Job]:
         """One a shard of sequences."""
-        nothing = self._table.slice(0, 0)
-        return (
-            self._job(number, np.arange(shard.num_rows, dtype=np.int32), nothing, shard)
-            for number, shard in enumerate(self._dataset.sequence_shards)
-        )
+        for number, shard in enumerate(self._dataset.sequence_shards):
+            yield self._job(number, np.arange(shard.num_rows, dtype=np.int32), self._table.slice(0, 0), shard)
 
-    def of(self, shard: int) -> Job:
-        """The job of a shard of examples."""
-        places = self._table.slice(self._borders[shard], self._borders[shard + 1] - self._borders[shard])
+    def of(self, shard: int, rows: npt.NDArray[np.int32], *, first: bool = False) -> Job:
+        """Some rows of a shard of examples."""
+        begin, end = self._borders[shard : shard + 2]
+        if len(rows):
+            known = as_int32(self._table["row"].slice(begin, end - begin))
+            begin, end = begin + np.searchsorted(known, [rows[0], rows[-1] + 1])
         # A slice would be sent to a worker with all that it is a slice of.
-        places = places.take(pa.array(np.arange(places.num_rows)))
-        return self._job(shard, self.rows_of(shard), places, self._dataset.shards[shard])
+        places = self._table.take(pa.array(np.arange(begin, end)))
+        return self._job(shard, rows, places, self._dataset.shards[shard], first=first)
 
     def rows_of(self, shard: int) -> npt.NDArray[np.int32]:
         """All rows of the dataset's own shards, whatever a table selects; of other datasets' shards the selected ones."""
@@ -76,13 +86,16 @@ class Jobs:
     def _starts(self) -> Indices:
         return np.cumsum([0, *(len(self.rows_of(shard)) for shard in range(len(self._dataset.shards)))])
 
-    def _job(self, shard: int, rows: npt.NDArray[np.int32], places: pa.Table, ref: ShardRef) -> Job:
+    def _job(
+        self, shard: int, rows: npt.NDArray[np.int32], places: pa.Table, ref: ShardRef, *, first: bool = True
+    ) -> Job:
         recorded = self._key_of.get(ref.holder.id, next(iter(self._key_of.values()), None))
         return Job(
             dataset=self._config.dataset,
             bases=self._config.bases,
             shard=shard,
             rows=rows,
+            first=first,
             group_by=recorded,
             asked=self._config.group_by,
             places=places,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.prepare.audit.sides import KINDS, Indices, Side
-from shardkit.prepare.dedup.keys import Keys, group_starts
+from shardkit.prepare.dedup.keys import Keys, dense, group_starts
 from shardkit.store.dataset import ShardRef
 
 ROWS_SHOWN = 3
@@ -43,8 +43,8 @@ def of_kind(sides: Sequence[Side], kind: str) -> Found:
     number = KINDS.index(kind)
     empty = (np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
     parts = [
-        (side.values[own], np.full(int(own.sum()), shard), side.rows[own].astype(np.int64))
-        for shard, side in enumerate(sides)
+        (side.values[own], np.full(int(own.sum()), side.shard), side.rows[own].astype(np.int64))
+        for side in sides
         for own in [side.kinds == number]
     ]
     values, shards, rows = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
@@ -68,11 +68,11 @@ def on_two_sides(found: Found, side_of: Indices) -> Found:
 
 def among(values: Keys, wanted: Keys) -> npt.NDArray[np.bool_]:
     """[M] whether each of `values` ([M, 2]) is one of `wanted` ([P, 2])."""
-    known = set(map(tuple, wanted.tolist()))
     found = np.isin(values[:, 0], wanted[:, 0])
     # Nearly always the first word decides.
     maybe = np.flatnonzero(found)
-    found[maybe] = [tuple(pair) in known for pair in values[maybe].tolist()]
+    numbers = dense(np.concatenate([values[maybe], wanted]))
+    found[maybe] = np.isin(numbers[: len(maybe)], numbers[len(maybe) :])
     return found
 
 

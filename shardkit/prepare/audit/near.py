@@ -97,7 +97,7 @@ class Ground:
 
     inputs: Inputs
     sides: Sequence[Side]
-    """Of the shards of examples."""
+    """Of the shards of examples, in order."""
     side_of: Indices
     """[N]"""
     boilerplate: Mapping[str, Keys]
@@ -108,6 +108,12 @@ class Ground:
         """Numbers of rows; in each shard they ascend."""
         known = (self.inputs.shards.astype(np.int64) << 32) | self.inputs.rows
         return np.searchsorted(known, (shards << 32) | rows)
+
+    def of_images(self) -> Indices:
+        """Number of the row of each image."""
+        shards = [np.full(len(side.images.rows), side.shard) for side in self.sides]
+        rows = [side.images.rows.astype(np.int64) for side in self.sides]
+        return self.positions(np.concatenate([_nothing(), *shards]), np.concatenate([_nothing(), *rows]))
 
     def listed(self, kinds: Sequence[str], values: Keys) -> npt.NDArray[np.bool_]:
         """[M] whether values are boilerplate of one of the kinds."""
@@ -163,8 +169,6 @@ def near_pictures(ground: Ground, texts: Found) -> Iterator[Pairs]:
         texts: as of near_texts.
     """
     images = [side.images for side in ground.sides]
-    shards = np.concatenate([np.full(len(one.rows), shard) for shard, one in enumerate(images)] or [_nothing()])
-    rows = np.concatenate([_nothing(), *(one.rows.astype(np.int64) for one in images)])
     pixels = np.concatenate([np.empty((0, 2), np.uint64), *(one.pixels for one in images)])
     figures = np.concatenate([np.empty(0, np.uint64), *(one.figures for one in images)])
     begins = np.cumsum([0, *(len(one.hashes) for one in images)])
@@ -181,7 +185,7 @@ def near_pictures(ground: Ground, texts: Found) -> Iterator[Pairs]:
     edges = perceptual.find(hashes.take(picture[first], salt=salt[first]), transforms=ground.rules.transforms)
     edges = edges.above(ground.rules.thresholds["perceptual"])
     kinds = ("near_pixel",) if ground.rules.both_listed else ("pixel",)
-    units = ground.units(unit_of, ground.positions(shards, rows), num_units, ground.listed(kinds, pixels[first]))
+    units = ground.units(unit_of, ground.of_images(), num_units, ground.listed(kinds, pixels[first]))
     of_page = page[first]
     with_page = of_page[edges.one] | of_page[edges.two]
     yield ground.pairs("near_picture", "perceptual", units, edges.take(np.flatnonzero(~with_page)))
@@ -230,13 +234,11 @@ def near_vectors(ground: Ground, files: Sequence[Path], *, column: str | None, s
     """
     of_rows = np.concatenate([np.empty(0, np.uint64), *(side.ids for side in ground.sides)])
     keys = np.concatenate([np.empty(0, np.uint64), *(side.images.keys for side in ground.sides)])
-    shards = np.concatenate([_nothing(), *(np.full(len(s.images.rows), n) for n, s in enumerate(ground.sides))])
-    rows = np.concatenate([_nothing(), *(side.images.rows.astype(np.int64) for side in ground.sides)])
     examples, of_row = np.unique(of_rows, return_inverse=True)
     images, of_image = np.unique(keys, return_inverse=True)
     occurrences = {
         EXAMPLE: (examples, of_row.astype(np.int64), np.arange(len(of_rows))),
-        ASSET: (images, of_image.astype(np.int64), ground.positions(shards, rows)),
+        ASSET: (images, of_image.astype(np.int64), ground.of_images()),
     }
     found = read_vectors(files, column=column, units={EXAMPLE: examples, ASSET: images}, scratch=scratch)
     for kind, vectors in found.items():

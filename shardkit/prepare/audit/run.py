@@ -69,7 +69,8 @@ class _Audit:
         self._splits = origins(dataset)
         self._rules = rules_of(self._splits, asked=config.levels, with_vectors=bool(config.embeddings))
         self._jobs = Jobs(config, dataset, self._splits, with_looks=self._rules.looks_for("perceptual"))
-        self._boilerplate = _boilerplate(self._splits)
+        # Also its own: a stage that changes images lists them under their new names.
+        self._boilerplate = _boilerplate((*self._splits, dataset))
         number = {split: place for place, split in enumerate(dataset.splits)}
         self._side_of = np.array([number[ref.split] for ref in self._refs] or [0], np.int64)
         self._leaks: dict[str, int] = {}
@@ -79,7 +80,7 @@ class _Audit:
 
     def result(self, on_progress: Progress) -> AuditResult:
         sides = list(self._read(on_progress))
-        examples = sides[: len(self._dataset.shards)]
+        examples = [side for side in sides if side.shard < len(self._dataset.shards)]
         self._check_key(examples)
         for kind in KINDS:
             self._count(kind, on_two_sides(self._of_kind(kind, sides), self._side_of))
@@ -110,7 +111,7 @@ class _Audit:
         for work, jobs in ((examine, self._jobs.examples()), (examine_sequences, self._jobs.sequences())):
             for side in map_ordered(work, jobs, workers=workers):
                 done += 1
-                on_progress(done, len(self._refs), "reading")
+                on_progress(done, len(self._jobs), "reading")
                 yield side
 
     def _check_key(self, sides: Sequence[Side]) -> None:
@@ -151,11 +152,11 @@ class _Audit:
         reader = open_whole(self._dataset.shards[shard], compare=False)
         facts = next(iter(read_facts(reader, np.array([row], np.int32))))
         reader.close()
-        job = self._jobs.of(shard)
+        job = self._jobs.of(shard, np.array([row], np.int32))
         candidates = {
             "asset": facts.assets,
             "text": (facts.text,),
-            "group": groups_of(job, facts, job.place_of(np.array([row], np.int32)).get(row, {})),
+            "group": groups_of(job, facts, job.place_of(job.rows).get(row, {})),
         }[kind]
         wanted = tuple(found.values[index].tolist())
         named = (value for value in candidates if value_bits(kind, value) == wanted)
@@ -176,7 +177,7 @@ class _Audit:
             yield from near_vectors(ground, config.embeddings, column=config.embedding_column, scratch=scratch)
 
     def _ground(self, sides: Sequence[Side]) -> Ground:
-        chosen = [self._jobs.rows_of(shard) for shard in range(len(sides))]
+        chosen = [self._jobs.rows_of(shard) for shard in range(len(self._dataset.shards))]
         sizes = np.array([len(rows) for rows in chosen], np.int64)
         shards = np.repeat(np.arange(len(sizes)), sizes)
         inputs = Inputs(

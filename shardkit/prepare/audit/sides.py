@@ -46,6 +46,8 @@ class Job:
     """Place among the shards of examples, or of sequences."""
     rows: npt.NDArray[np.int32]
     """Ascending; of a shard of sequences all."""
+    first: bool
+    """Whether the whole file is compared: once a shard, however many jobs it has."""
     group_by: str | None
     """As the split recorded it."""
     asked: str | None
@@ -83,8 +85,10 @@ class Images:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Side:
-    """M values of one shard."""
+    """M values of rows of one shard."""
 
+    shard: int
+    """Place among the shards of examples, those of sequences after them."""
     num_rows: int
     num_keyed: int
     """Rows that have the key that is asked for."""
@@ -187,17 +191,19 @@ def _hashes(seen: Sequence[Looks]) -> ImageHashes:
 
 
 def examine(job: Job) -> Side:
-    """Read a shard of examples whole; run by a worker.
+    """Read rows of a shard of examples; run by a worker.
 
     Raises:
         IntegrityError: where the file is not the one that the manifest names.
     """
     dataset = _dataset(job.dataset, job.bases)
     shard = dataset.shards[job.shard]
+    found = _Found(shard=job.shard)
     if not len(job.rows) and shard.holder is not dataset:
-        return _Found(values=_Values(), pictures=_Pictures(), faults=[]).side()
-    reader = open_whole(shard)
-    found = _Found(values=_Values(), pictures=_Pictures(), faults=_members(reader, shard.name, job.rows))
+        return found.side()
+    reader = open_whole(shard, compare=job.first)
+    if job.first:
+        found.faults += _members(reader, shard.name)
     for start in range(0, len(job.rows), _ROWS):
         rows = job.rows[start : start + _ROWS]
         places = job.place_of(rows)
@@ -255,9 +261,10 @@ def _said(job: Job, facts: Facts, content: str, place: Mapping[str, str], found:
 class _Found:
     """What is collected of a shard."""
 
-    values: _Values
-    pictures: _Pictures
-    faults: list[str]
+    shard: int
+    values: _Values = field(default_factory=_Values)
+    pictures: _Pictures = field(default_factory=_Pictures)
+    faults: list[str] = field(default_factory=list)
     changed: list[tuple[int, str]] = field(default_factory=list)
     ids: list[Keys] = field(default_factory=lambda: [np.empty(0, np.uint64)])
     num_keyed: int = 0
@@ -266,6 +273,7 @@ class _Found:
         kinds, values, rows = self.values.arrays()
         ids = np.concatenate(self.ids)
         return Side(
+            shard=self.shard,
             num_rows=len(ids),
             num_keyed=self.num_keyed,
             kinds=kinds,
@@ -278,13 +286,11 @@ class _Found:
         )
 
 
-def _members(reader: ShardReader, name: str, rows: npt.NDArray[np.int32]) -> list[str]:
-    """Of a tar: where its members are not those that its index describes. What only the index says, no other reader of
-    tars would see."""
+def _members(reader: ShardReader, name: str) -> list[str]:
+    """Of a tar: where its members are not those that its index describes, also in rows that a view leaves out."""
     if not isinstance(reader, TarReader):
         return []
-    chosen = set(rows.tolist())
-    return [f"{name}:{row}: {what}" for row, what in reader.unlike_members() if row in chosen]
+    return [f"{name}:{row}: {what}" for row, what in reader.unlike_members()]
 
 
 def examine_sequences(job: Job) -> Side:
@@ -296,15 +302,17 @@ def examine_sequences(job: Job) -> Side:
     dataset = _dataset(job.dataset, job.bases)
     shard = dataset.sequence_shards[job.shard]
     reader = open_whole_sequences(shard)
-    values, faults = _Values(), []
-    for row, (said, found) in enumerate(_sequences(dataset, reader.table(["example_id", "shard", "row"]))):
-        if found is None:
-            faults.append(f"{shard.name}:{row}: its example is at no row of the examples' shards")
-        elif found != said:
-            faults.append(f"{shard.name}:{row}: the row of its example has the id {found}, the sequence says {said}")
-        values.add(row, {("parent", said)} | ({("parent", found)} if found else set()))
+    found = _Found(shard=len(dataset.shards) + job.shard)
+    for row, (said, there) in enumerate(_sequences(dataset, reader.table(["example_id", "shard", "row"]))):
+        if there is None:
+            found.faults.append(f"{shard.name}:{row}: its example is at no row of the examples' shards")
+        elif there != said:
+            found.faults.append(
+                f"{shard.name}:{row}: the row of its example has the id {there}, the sequence says {said}"
+            )
+        found.values.add(row, {("parent", said)} | ({("parent", there)} if there else set()))
     reader.close()
-    return _Found(values=values, pictures=_Pictures(), faults=faults).side()
+    return found.side()
 
 
 def _sequences(dataset: Dataset, table: pa.Table) -> Iterator[tuple[str, str | None]]:
