@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import keyword
 import os
 import shlex
 import signal
@@ -18,6 +19,7 @@ from shardkit.errors import ShardkitError
 
 COMMANDS = {
     "ingest": "raw dumps to hashed shards with provenance",
+    "import": "prepared sets of others: hf, mds, webdataset",
     "dedup": "remove duplicates, across several datasets at once",
     "decontaminate": "leave out what benchmarks hold",
     "select": "the examples of which a condition holds",
@@ -47,7 +49,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"shardkit.cli.{cmd_name.replace('-', '_')}")
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"shardkit.cli.{name}{'_' * keyword.iskeyword(name)}")
         if "pyarrow" in sys.modules:  # loaded by the command; `shardkit --help` goes without
             importlib.import_module("shardkit.store.pandas_free").spare_pandas()
         command: click.Command = module.command

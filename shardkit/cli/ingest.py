@@ -153,7 +153,7 @@ def command(*, recipe: str | None, as_json: bool, quiet: bool, **given: Any) -> 
         progress_bar(f"ingest {config.format}", quiet=quiet, unit="B"),
         lambda text: say(text, quiet=quiet),
     )
-    _print(result, config.format, as_json=as_json, quiet=quiet)
+    print_answer(result, config.format, as_json=as_json, quiet=quiet)
 
 
 def _format_and_paths(first: str, rest: tuple[Path, ...], recipe: str | None) -> tuple[str | None, tuple[Path, ...]]:
@@ -199,7 +199,7 @@ def _why_nothing(result: IngestResult) -> str:
     return f"every record is excluded; the first: {row['input']}:{row['position']}: {row['detail']} ({row['reason']})"
 
 
-def _print(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
+def print_answer(result: IngestResult, name: str, *, as_json: bool, quiet: bool) -> None:
     counts = result.tally.to_json()
     note = "unchanged" if result.unchanged else f"{result.num_images} images, {result.num_bytes} bytes"
     say(f"read {counts['read']} = kept {counts['kept']} + excluded {counts['excluded']}; {note}", quiet=quiet)

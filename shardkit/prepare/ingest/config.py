@@ -65,6 +65,8 @@ class IngestConfig:
     dry_run: bool = False
     missing_urls: Path | None = None
     """Where the addresses without a file are written, once the dataset is committed."""
+    root: Path | None = None
+    """A folder that holds all PATHs; None: the deepest one. Inputs are named below it."""
     prepared: str | None = None
     """What kind of prepared set `shardkit import` reads; None: raw dumps."""
     splits: Mapping[str, str] = field(default_factory=dict)

@@ -76,7 +76,7 @@ def list_inputs(
         SourceError: where a PATH is missing or of no kind that the format takes.
     """
     places = sorted({_existing(path) for path in config.paths})
-    root = _common(places)
+    root = _common([*places, *([] if config.root is None else [os.path.realpath(config.root)])])
     roots = Roots(
         input_root=root,
         images=tuple(_folder(path) for path in config.images),

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
-from shardkit.prepare.ingest.containers import lines, parquet, tables
+from shardkit.prepare.ingest.containers import arrow, lines, mds, parquet, tables
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
 from shardkit.prepare.ingest.containers.tar_walk import walk
@@ -34,7 +34,7 @@ _WIDE = (
 """How files in wide characters begin: with their mark, or an XML file without one."""
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _TABLES = {
-    "csv": tables, "tsv": tables, "parquet": parquet, "jsonl": lines, "ndjson": lines,
+    "csv": tables, "tsv": tables, "parquet": parquet, "arrow": arrow, "mds": mds, "jsonl": lines, "ndjson": lines,
 }  # fmt: skip
 """Suffix -> the container that reads it."""
 
@@ -114,14 +114,14 @@ def take(config: IngestConfig) -> Sample:
     for file in files:
         module = _TABLES.get(_kind(file.name))
         if module is not None and len(rows) < ROWS and not tars:
-            new = list(islice(_rows(file, module, config, errors), ROWS - len(rows)))
+            new = list(islice(rows_of(file, module, config, errors), ROWS - len(rows)))
             rows += new
             row_files += [(file.name, len(new))] if new else []
     counts: dict[str, int] = {}
     heads = []
     for file in files:
         kind = _kind(file.name)
-        if kind not in IMAGE_SUFFIXES and kind not in ("tar", "tgz", "parquet"):
+        if kind not in IMAGE_SUFFIXES and kind not in ("tar", "tgz", "parquet", "arrow", "mds"):
             counts[kind] = counts.get(kind, 0) + 1
             if counts[kind] <= _HEADS:
                 heads.append((file.name, _head(file)))
@@ -143,7 +143,7 @@ def _kind(name: str) -> str:
     return os.path.splitext(folded)[1][1:]
 
 
-def _rows(file: InputFile, module: Any, config: IngestConfig, errors: list[SourceError]) -> Iterator[dict[str, Any]]:
+def rows_of(file: InputFile, module: Any, config: IngestConfig, errors: list[SourceError]) -> Iterator[dict[str, Any]]:
     """The rows of a table as far as they can be read; what keeps it from being read goes into `errors`."""
     small = replace(config, unit_size=1 << 20, salvage=True)
     opener = Opener()

@@ -154,10 +154,13 @@ def _open(file: InputFile) -> _Shard:
     Raises:
         SourceError: where it is not whole, or not of this form.
     """
-    data = _unpacked(file, _entry(file))
+    entry = _entry(file)
+    data = _unpacked(file, entry)
     if len(data) < 8:
         _refused(file, f"{len(data)} bytes are no MDS shard")
     (count,) = np.frombuffer(data[:4], "<u4").tolist()
+    if entry is not None and entry.get("samples") != count:
+        _refused(file, f"it has {count} samples, {INDEX} says {entry.get('samples')}")
     head = 4 * (count + 2)
     if head > len(data):
         _refused(file, f"the shard of {len(data)} bytes is too short for {count} samples")
