@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from shardkit.cli.common import dataset_argument, print_result, read_options
-from shardkit.errors import ConfigError
 from shardkit.prepare.lineage.trace import Tracer
 
 _SEVEN = (
@@ -54,10 +53,7 @@ def command(
     """
     del quiet  # the option every command has; nothing is said on stderr here
     if (wanted is None) == (source is None):
-        raise ConfigError(
-            "give an id, or --source FILE:ROW" + ("" if source is None else ", not both"),
-            hint="shardkit trace DATASET ID, or shardkit trace DATASET --source FILE:ROW",
-        )
+        raise click.UsageError("give an id or --source FILE:ROW" + ("" if source is None else ", not both"))
     tracer = Tracer(dataset, bases=bases, run=run)
     answer = tracer.trace(wanted) if wanted is not None else tracer.source(source or "")
     print_result(answer, as_json=as_json, text="\n".join(_lines(answer)))

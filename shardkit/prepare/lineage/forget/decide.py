@@ -4,7 +4,8 @@ named assets, and files of equal pixels        -> all examples that show them
 origins of a source or under a licence         -> the examples that came by them; the picture stays where another
                                                   example shows it by another origin
 texts of a source or under a licence           -> these examples
-made from any of these (parent_id)             -> these too, and so on
+made from any of these (parent_id), or with a
+caption that moved to it from one of these     -> these too, and so on
 """
 
 from __future__ import annotations
@@ -140,14 +141,25 @@ class Decider:
 
     def _add_derived(self, ids: Keys, parents: Keys, reasons: npt.NDArray[np.int8]) -> None:
         """Mark what was made from a marked example, and what was made from that."""
+        children, makers = self._moved()
+        children, makers = np.concatenate([ids, children]), np.concatenate([parents, makers])
         # An equal example that came by another way is here still: what was made from it stays.
         gone = np.union1d(ids[reasons > 0], np.setdiff1d(self._gone_before(), ids[reasons == 0]))
         while True:
-            new = (reasons == 0) & (parents != 0) & np.isin(parents, gone)
+            new = (reasons == 0) & np.isin(ids, children[(makers != 0) & np.isin(makers, gone)])
             if not new.any():
                 return
-            reasons[self._same(ids, new) & (reasons == 0)] = CODES.index(DERIVED)
+            reasons[new] = CODES.index(DERIVED)
             gone = np.union1d(gone, ids[reasons > 0])
+
+    def _moved(self) -> tuple[Keys, Keys]:
+        """Examples that took a caption over, and the removed duplicates that they have it from."""
+        pairs = [(np.empty(0, np.uint64), np.empty(0, np.uint64))]
+        for index in self._ancestry.indices:
+            if index.dataset.has_table("moved"):
+                table = index.dataset.table("moved", ["example_id", "from_id"])
+                pairs.append((leading(table["example_id"]), leading(table["from_id"])))
+        return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
 
     def _gone_before(self) -> Keys:
         """Examples of earlier datasets that would go by these criteria: what was made from them goes as well."""

@@ -11,7 +11,7 @@ REASONS: dict[str, str] = {
     ASSET: "the example shows a picture that was asked to be forgotten",
     SOURCE: "the example, or a picture in it, comes from a source that was asked to be forgotten",
     LICENCE: "the example, or a picture in it, came under a licence that was asked to be forgotten",
-    DERIVED: "the example was made from one that is forgotten",
+    DERIVED: "the example was made from one that is forgotten, or has its caption",
 }
 """Code -> what it says of the row. It names no address and no id: what is forgotten is not repeated."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
 from shardkit.prepare.lineage.forget.run import run
 from shardkit.prepare.split.config import SplitConfig, parse_ratios
 from shardkit.prepare.split.run import run as split
+from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
+from shardkit.store.merge import Sealed
+from shardkit.store.output import Output
+from shardkit.store.schema import TABLES
 from tests.prepare.builders import example, png, write
 from tests.prepare.lineage.conftest import TABLE, WEB, Road
 
@@ -148,20 +153,29 @@ def test_what_was_made_from_it_goes_too_in_any_depth(tmp_path: Path) -> None:
     assert result.report["assets"] == 2
 
 
-def with_parents(source: Path, out: Path, parents: list[str | None]) -> None:
-    """The same rows, made from others."""
-    from shardkit.records import Tally
-    from shardkit.store import Output, Sealed
-
+def with_parents(source: Path, out: Path, parents: Sequence[str | None], **more: pa.Table) -> None:
+    """The same rows, made from others, and with further tables."""
     dataset = Dataset.open(source)
     with Output(out, stage="ingest", recipe={"made": "by hand"}, inputs=["rows.jsonl"]) as output:
         with output.unit(0, "unit-0", shards="arrow", shard_size=1 << 20) as unit:
             for (_, _, made), parent in zip(dataset.examples(), parents, strict=True):
                 unit.add(made, input="rows.jsonl", position=made.text, parent_id=parent)
             unit.finish()
-        extra = {"assets": [dataset.table("assets")]}
+        extra = {"assets": [dataset.table("assets")], **{name: [table] for name, table in more.items()}}
         tally = Tally(read=len(parents), kept=len(parents))
         output.commit(Sealed(tally=tally, tables=extra, provenance=[dataset.table("provenance")]))
+
+
+def test_a_caption_that_moved_goes_with_the_example_that_it_came_from(tmp_path: Path) -> None:
+    rows = [example("taken from", png(1)), example("keeper with its caption", png(2)), example("other", png(3))]
+    moved = {name: [None] for name in TABLES["moved"].names}
+    moved |= {"example_id": [rows[1].example_id], "from_id": [rows[0].example_id]}
+    write(tmp_path / "plain", rows)
+    with_parents(tmp_path / "plain", tmp_path / "set", [None] * 3, moved=pa.table(moved, schema=TABLES["moved"]))
+    result = forget(tmp_path / "set", tmp_path / "out", assets=(sha256(png(1)),))
+    assert result.counts["excluded_by_reason"] == {"forgotten_asset": 1, "forgotten_derived": 1}
+    assert left(tmp_path / "out") == {rows[2].example_id}
+    assert Dataset.open(tmp_path / "out").table("moved").num_rows == 0
 
 
 # ---------------------------------------------------------------------- tables
@@ -332,3 +346,16 @@ def test_other_datasets_that_still_hold_it(lineage: Road, tmp_path: Path) -> Non
     assert held["clean"]["bytes_in"] == [str(work / "table"), str(work / "web")]
     assert "no JSON" in held["broken"]["problem"]
     assert "not finished" in held["unfinished"]["problem"]
+
+
+def test_a_caption_that_moved_to_a_keeper_goes_with_its_source(tmp_path: Path) -> None:
+    keeper, removed = example("one caption", png(7), source="kept"), example("another caption", png(7), source="gone")
+    write(tmp_path / "kept", [keeper, example("other", png(8), source="kept")])
+    write(tmp_path / "gone", [removed])
+    given = {"inputs": (tmp_path / "kept", tmp_path / "gone"), "levels": ("exact", "pixel")}
+    dedup(DedupConfig(output=tmp_path / "clean", relations="move", priority=("kept", "gone"), **given))
+    texts = [made.text for _, _, made in Dataset.open(tmp_path / "clean").examples()]
+    assert any("another caption" in text for text in texts)
+    result = forget(tmp_path / "clean", tmp_path / "out", sources=("gone",))
+    assert result.counts["excluded_by_reason"] == {"forgotten_source": 1}
+    assert [made.text for _, _, made in Dataset.open(tmp_path / "out").examples()] == ["other"]
