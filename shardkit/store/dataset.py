@@ -33,6 +33,8 @@ from shardkit.store.tar_shard import TarReader, index_path
 
 MANIFEST = "manifest.json"
 EXCLUSIONS = "exclusions.jsonl.zst"
+_LINES = 8192
+"""Rows of a table that are Python values at a time."""
 
 
 class ShardReader(Protocol):
@@ -335,14 +337,15 @@ def check_file(path: Path, *, size: int, digest: str) -> None:
 
 def row_lines(table: pa.Table) -> Iterator[bytes]:
     """Each row of a table as canonical JSON: the list of its values, in column order; bytes in hex."""
-    columns = [
-        [None if value is None else value.hex() for value in column.to_pylist()]
-        if pa.types.is_binary(column.type)
-        else column.to_pylist()
-        for column in table.columns
-    ]
-    for row in zip(*columns, strict=True):
-        yield canonical_json(row)
+    for start in range(0, table.num_rows, _LINES):
+        columns = [
+            [None if value is None else value.hex() for value in column.to_pylist()]
+            if pa.types.is_binary(column.type)
+            else column.to_pylist()
+            for column in table.slice(start, _LINES).columns
+        ]
+        for row in zip(*columns, strict=True):
+            yield canonical_json(row)
 
 
 def _table_path(name: str) -> str:
