@@ -37,6 +37,10 @@ from shardkit.prepare.dedup.report import excerpt
 from shardkit.store.dataset import MANIFEST, Dataset
 from shardkit.store.whole import open_whole
 
+_ALONE = (
+    "every declared group has one example; where pages of one document must not be divided, name their key with --group-by"
+)
+
 
 def run(config: AuditConfig, on_progress: Progress = silent) -> AuditResult:
     """Audit a dataset that was split, or a view of one.
@@ -82,8 +86,12 @@ class _Audit:
         sides = list(self._read(on_progress))
         examples = [side for side in sides if side.shard < len(self._dataset.shards)]
         self._check_key(examples)
+        notes = list(self._rules.notes)
         for kind in KINDS:
-            self._count(kind, on_two_sides(self._of_kind(kind, sides), self._side_of))
+            found = self._of_kind(kind, sides)
+            if kind == "group" and found.num_values == len(found.values) > 1:
+                notes.append(_ALONE)
+            self._count(kind, on_two_sides(found, self._side_of))
         with TemporaryDirectory(prefix="shardkit-") as scratch:
             for pairs in self._near(examples, Path(scratch), on_progress):
                 self._count_pairs(pairs)
@@ -101,7 +109,7 @@ class _Audit:
             identity=_identity(self._dataset),
             rules=self._described(),
             left_out=self._rules.left_out,
-            notes=self._rules.notes,
+            notes=tuple(notes),
         )
 
     # ------------------------------------------------------------------ reading
