@@ -11,6 +11,7 @@ from pathlib import Path
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.line_pairs import both, partner
+from shardkit.prepare.ingest.containers.lines import are_values
 from shardkit.prepare.ingest.containers.mds import index_beside
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
@@ -176,12 +177,13 @@ class _Look:
         if self.is_list is None:
             return kind if kind in _LISTS else None
         head = _head(file, _SNIFFED)
-        if not self.is_list(file.name, head):
-            return None
-        return self._of_json(head) if _ends(file.name, ".json") else kind
+        told = self._of_json(head) if _ends(file.name, ".json") else kind
+        return told if told == "jsonl" or self.is_list(file.name, head) else None
 
     def _of_json(self, head: bytes) -> str | None:
-        """The container of a .json by its first bytes: lists of PATH TAB text are called so as well as documents."""
+        """The container of a .json by its first bytes: JSON lines and lists of PATH TAB text are called so as well."""
+        if "jsonl" in self.containers and are_values(head):
+            return "jsonl"
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         if "lines" in self.containers and b"\t" in start.split(b"\n", 1)[0] and not start.startswith(b"{"):
             return "lines"

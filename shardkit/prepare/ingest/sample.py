@@ -112,7 +112,7 @@ def take(config: IngestConfig) -> Sample:
     errors: list[SourceError] = []
     row_files: list[tuple[str, int]] = []
     for file in files:
-        module = _TABLES.get(_kind(file.name))
+        module = _module(file)
         if module is not None and len(rows) < ROWS and not tars:
             new = list(islice(rows_of(file, module, config, errors), ROWS - len(rows)))
             rows += new
@@ -134,6 +134,12 @@ def take(config: IngestConfig) -> Sample:
         errors=tuple(errors),
         heads=tuple(heads),
     )
+
+
+def _module(file: InputFile) -> Any:
+    """The container that reads the rows of a file; None where it has none."""
+    kind = _kind(file.name)
+    return lines if kind == "json" and lines.are_values(_head(file)) else _TABLES.get(kind)
 
 
 def _kind(name: str) -> str:

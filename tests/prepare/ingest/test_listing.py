@@ -7,9 +7,12 @@ import gzip
 import pytest
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest import IngestConfig, resolved
+from shardkit.prepare.ingest.containers.lines import are_values
 from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from tests.prepare.ingest.builders import config, picture, tar
+from tests.prepare.ingest.runs import Ingested
 
 
 def listed(kind: str, *paths) -> Listing:
@@ -91,3 +94,30 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
     with pytest.raises(SourceError, match="leads out"):
         listed("rows", tmp_path / "inputs")
     assert listed("rows", tmp_path / "inputs" / "b.jsonl").names == ["outside.jsonl"], "a named link is followed"
+
+
+def test_json_lines_are_known_whatever_they_are_called(tmp_path):
+    rows = b'{"image": "a.png", "caption": "one"}\n{"image": "a.png", "caption": "two"}\n'
+    make(tmp_path / "in", a_png=picture(), data_json=rows)
+    for number, path in enumerate((tmp_path / "in", tmp_path / "in" / "data.json")):
+        got = Ingested(tmp_path / f"out{number}", "caption", path)
+        assert {position: example.text for position, example in got.rows.items()} == {"1": "one", "2": "two"}
+    assert resolved(IngestConfig(format="auto", paths=(tmp_path / "in",), output=None)).format == "caption"
+
+
+@pytest.mark.parametrize(
+    ("data", "is_lines"),
+    [
+        (b'{"a": 1}\n{"b": 2}\n', True),
+        (b'\xef\xbb\xbf\n{"a": 1}\r\n{"b": 2}', True),
+        (b'{"a": 1}\n{broken', True),
+        (b'{"a": 1}\n', False),
+        (b'{"a": 1}', False),
+        (b'{\n"a": {\n}}', False),
+        (b'{"a":\n{"b": 2}}', False),
+        (b'[{"a": 1}]\n[{"b": 2}]', False),
+        (b"", False),
+    ],
+)
+def test_a_document_is_not_taken_for_lines(data, is_lines):
+    assert are_values(data) == is_lines

@@ -5,7 +5,8 @@ name, in the folder of the layout file, then in the folder above it; then by its
 layout's, and last by its stem in all of these, for pictures are delivered in other forms than they were annotated in.
 Folders parted by backslashes, addresses of files and names in percent signs are understood. A layout file without a reference that leads to an
 image, and without an image of its stem beside it, takes the one of its stem in the folder above it, or in the one
-folder beside its own that has it (ALTO/, page/ beside the images). A record of a document that is named by its folder
+folder beside its own that has it (ALTO/, page/ beside the images), or in the one folder whose path differs from its own in
+one name (alto/BOOK, images/BOOK). A record of a document that is named by its folder
 takes the one image in there, whatever it is called.
 """
 
@@ -110,6 +111,13 @@ def _spellings(name: str) -> Iterator[str]:
         yield unquote(path)
 
 
+def _but_one(stem: str) -> Iterator[str]:
+    """The stem without the name of one of its folders, for each of them."""
+    parts = stem.split("/")
+    for k in range(len(parts) - 1):
+        yield "/".join([*parts[:k], "", *parts[k + 1 :]])
+
+
 class _Images:
     """The images of a run, by name, by stem and by base name."""
 
@@ -119,6 +127,7 @@ class _Images:
         self._by_stem: dict[str, list[InputFile]] = {}
         self._beside: dict[tuple[str, str], list[InputFile]] = {}
         self._in_folder: dict[str, list[InputFile]] = {}
+        self._but_one: dict[str, list[str]] = {}
         self._of_folder = Counter(posixpath.dirname(stem) for stem, entry in stems.items() if entry.of_folder)
         for stem, entry in stems.items():
             folder, base = posixpath.split(stem)
@@ -128,6 +137,9 @@ class _Images:
                 self._by_stem.setdefault(stem, []).append(image)
                 self._beside.setdefault((posixpath.dirname(folder), base), []).append(image)
                 self._in_folder.setdefault(folder, []).append(image)
+            if entry.images:
+                for path in _but_one(stem):
+                    self._but_one.setdefault(path, []).append(stem)
 
     def stem_of(self, image: InputFile) -> str:
         return self._stems[image.name]
@@ -169,4 +181,10 @@ class _Images:
         if not folder:
             return []
         above = posixpath.dirname(folder)
-        return self._by_stem.get(posixpath.join(above, base)) or self._beside.get((above, base), [])
+        near = self._by_stem.get(posixpath.join(above, base)) or self._beside.get((above, base), [])
+        return near or self._parallel(stem)
+
+    def _parallel(self, stem: str) -> list[InputFile]:
+        """The images of the one folder whose path differs from that of `stem` in one name."""
+        found = {key: None for path in _but_one(stem) for key in self._but_one.get(path, ()) if key != stem}
+        return self._by_stem[next(iter(found))] if len(found) == 1 else []

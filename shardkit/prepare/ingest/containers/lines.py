@@ -110,6 +110,17 @@ def check(file: InputFile, _required: Required, _config: IngestConfig) -> None:
         raise error
 
 
+def are_values(head: bytes) -> bool:
+    """Whether a file called .json, by its first bytes, is JSON lines: an object on its first line, and on its second."""
+    lines = head.removeprefix(_BOM).lstrip().split(b"\n", 2)
+    if len(lines) < 2 or not lines[0].startswith(b"{") or not lines[1].lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(parse(lines[0].rstrip()).value, dict)
+    except Bad:
+        return False
+
+
 def check_line_ends(file: InputFile) -> None:
     """Refuse text whose lines end in carriage returns alone: it would be one record.
 

@@ -209,7 +209,7 @@ def _open(file: InputFile, stream: Stream) -> tuple[_Frames, tuple[str, ...], Di
         return frames, _NUMBERED_COLUMNS, dialect
     names = _fields(raw, dialect)
     try:
-        header = tuple(name.decode("utf-8").strip() for name in names or ())
+        header = tuple(name.decode("utf-8").strip() or f"column_{k}" for k, name in enumerate(names or (), 1))
     except UnicodeDecodeError:
         raise refused(file.name, "the header line is no UTF-8 text") from None
     if any(map(_is_address, header)):

@@ -2,7 +2,8 @@
 
     {"conversations": [{"role": "user", "content": "..."}, ...]}     MiniMind SFT, RLAIF and agents; ShareGPT with from and value
     {"messages": [...]}                                              OpenAI; content may be a list of text and image parts
-    {"instruction": "...", "input": "...", "output": "..."}          Alpaca; also prompt with completion or response
+    {"instruction": "...", "input": "...", "output": "..."}          Alpaca; also prompt or question with completion, response
+                                                                     or answer
     {"chosen": [...], "rejected": [...]}                             a preference pair: one example; both may be answers to prompt
     {"text": "..."}                                                  a text, as pretraining files have it
 
@@ -38,7 +39,7 @@ CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("conversations", "chosen", "rejected", "text", "images")
 
 _IMAGES = ("images", "image", "image_bytes")
-_ANSWERS = ("output", "completion", "response")
+_ANSWERS = ("output", "completion", "response", "answer")
 _QUESTIONS = ("prompt", "question", "instruction")
 
 Row = Mapping[str, Any]

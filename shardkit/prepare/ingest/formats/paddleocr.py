@@ -126,8 +126,10 @@ def _form(form: dict[str, Any], changes: Counter[str]) -> Label:
     if not isinstance(entries, list):
         raise Bad("bad_label", "ocr_info is no list")
     height, width = form.get("height"), form.get("width")
-    is_size = isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0
-    return replace(_lines(entries, changes), stated_size=(height, width) if is_size else None)
+    label = _lines(entries, changes)
+    if not (isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0):
+        return label
+    return replace(label, stated_size=(height, width))
 
 
 def _lines(entries: list[Any], changes: Counter[str]) -> Label:

@@ -118,3 +118,16 @@ def test_a_record_takes_the_one_image_of_its_folder_whatever_it_is_called(tmp_pa
     assert got["a/aaa00a00/aaa00a00"] == (("a/aaa00a00/60008366.tif",), ("a/aaa00a00/aaa00a00.xml",))
     assert got["a/aaa01a00/aaa01a00"] == ((), ("a/aaa01a00/aaa01a00.xml",))
     assert (got["b/x"][0], got["b/y"][0], got["b/z"]) == ((), (), (("b/z.tif",), ()))
+
+
+def test_trees_of_equal_shape_join_by_the_one_name_that_differs(tmp_path):
+    files = {
+        "img/x/1.jpg": b"", "img/y/1.jpg": b"", "alto/x/1.xml": b"<alto/>", "alto/y/1.xml": b"<alto/>", "alto/z/1.xml": b"<alto/>",
+    }  # fmt: skip
+    assert read(tmp_path, files) == {
+        "img/x/1": (("img/x/1.jpg",), ("alto/x/1.xml",)),
+        "img/y/1": (("img/y/1.jpg",), ("alto/y/1.xml",)),
+        "alto/z/1": ((), ("alto/z/1.xml",)),
+    }
+    two = {"img/x/1.jpg": b"", "big/x/1.jpg": b"", "alto/x/1.xml": b"<alto/>"}
+    assert read(tmp_path / "two", two)["alto/x/1"] == ((), ("alto/x/1.xml",)), "which of two is not guessed"

@@ -81,6 +81,12 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path):
         rows_of(tmp_path, b"a,a\n1,2\n")
 
 
+def test_columns_without_a_name_get_their_number(tmp_path):
+    assert rows_of(tmp_path, b",a,,\n0,x,,\n") == [("1", {"column_1": "0", "a": "x", "column_3": "", "column_4": ""})]
+    with pytest.raises(SourceError, match="twice"):
+        rows_of(tmp_path, b"column_2,\n1,2\n")
+
+
 def test_a_missing_column_is_refused_with_those_that_are_there(tmp_path):
     file = input_file(tmp_path, "t.csv", b"picture,words\na.png,hello\n")
     with pytest.raises(SourceError, match="picture, words") as error:

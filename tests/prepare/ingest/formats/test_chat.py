@@ -174,6 +174,7 @@ def test_what_no_segment_holds_is_metadata(tmp_path):
     [
         {"instruction": "q", "input": "", "output": "a"},
         {"prompt": "q", "completion": "a"},
+        {"question": "q", "answer": "a"},
         {"prompt": [USER], "completion": [ANSWER]},
         {"prompt": "q", "response": "a"},
         {"conversations": None, "messages": [USER, ANSWER]},
