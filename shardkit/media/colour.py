@@ -11,6 +11,8 @@ Samples of 32 bits, floating point and Lab have no agreed range or white and are
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from PIL import Image, ImageChops, ImageFile
 
@@ -25,8 +27,19 @@ _PLAIN = {"1": "L", "P": "RGB", "YCbCr": "RGB", "RGBX": "RGB"}
 _WITH_ALPHA = {"LA": "L", "La": "L", "PA": "RGB", "RGBA": "RGB", "RGBa": "RGB"}
 
 
-def to_rgb(kind: Format, image: ImageFile.ImageFile, data: bytes | memoryview) -> tuple[Image.Image, tuple[str, ...]]:
-    """`image` as RGB, and the changes by name: depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored, alpha_on_white.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Colours:
+    """A picture in the colours that count."""
+
+    rgb: Image.Image
+    grey: Image.Image | None
+    """The same in L, where it has nothing but greys and was decoded to them."""
+    changes: tuple[str, ...]
+    """By name: depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored, alpha_on_white."""
+
+
+def to_rgb(kind: Format, image: ImageFile.ImageFile, data: bytes | memoryview) -> Colours:
+    """`image` in RGB.
 
     Args:
         kind: the format `image` was read from.
@@ -43,13 +56,15 @@ def to_rgb(kind: Format, image: ImageFile.ImageFile, data: bytes | memoryview) -
     if image.info.get("icc_profile"):
         colour, managed = to_srgb(colour, image.info["icc_profile"])
         changes.extend(managed)
+    grey = colour if colour.mode == "L" else None
     if colour.mode != "RGB":
         colour = colour.convert("RGB")
     if alpha is not None and alpha.getextrema() != (255, 255):
+        grey = None
         # White laid over by what the alpha lets through: the same as the picture on white, without a second picture.
         colour.paste((255, 255, 255), mask=ImageChops.invert(alpha))
         changes.append("alpha_on_white")
-    return colour, tuple(changes)
+    return Colours(rgb=colour, grey=grey, changes=tuple(changes))
 
 
 def _sample_bits(kind: Format, image: ImageFile.ImageFile, data: bytes | memoryview) -> int:

@@ -35,6 +35,8 @@ class Picture:
 
     image: Image.Image
     """RGB and upright; carries no metadata."""
+    grey: Image.Image | None
+    """The same in L, where the file holds nothing but greys."""
     kind: Format
     num_frames: int
     orientation: int
@@ -112,20 +114,29 @@ def _picture(
     if filled_up:
         raise BadMedia("truncated", "the JPEG data ends before the picture does, and an end mark hides it")
     located = has_gps(source.info, getattr(source, "tag_v2", None))
-    image, changes = to_rgb(kind, source, data)
-    if image is source and kind in (GIF, TIFF):
+    colours = to_rgb(kind, source, data)
+    image, grey, changes = colours.rgb, colours.grey, colours.changes
+    if kind in (GIF, TIFF):
         # Frames of these are counted by going through the file, and a picture that is the file would go with it.
-        image = image.copy()
+        image = image.copy() if image is source else image
+        grey = grey.copy() if grey is source else grey
     if num_frames is None:
         num_frames = count_frames(kind, source)
     if orientation != 1 and kind is not TIFF:
         image = upright(image, orientation)
+        grey = grey and upright(grey, orientation)
         changes = (*changes, "orientation")
     if num_frames > 1:
         changes = (*changes, "frames_left_out")
     image.info = {}
     return Picture(
-        image=image, kind=kind, num_frames=num_frames, orientation=orientation, changes=changes, has_gps=located
+        image=image,
+        grey=grey,
+        kind=kind,
+        num_frames=num_frames,
+        orientation=orientation,
+        changes=changes,
+        has_gps=located,
     )
 
 

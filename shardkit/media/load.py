@@ -115,6 +115,6 @@ def _media(picture: Picture, frame: int, asset_id: str, stored: Stored) -> Media
         num_removed_bytes=sum(stripped.removed.values()),
         orientation=picture.orientation,
         changes=(*picture.changes, *stored.changes),
-        looks=looks(picture.image),
+        looks=looks(picture.image, picture.grey),
         has_gps=picture.has_gps,
     )

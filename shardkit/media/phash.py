@@ -75,9 +75,13 @@ class Looks:
     """One of CLASSES."""
 
 
-def looks(image: Image.Image) -> Looks:
-    """Hashes and class of a canonical picture (RGB, upright)."""
-    grey = image.convert("L")
+def looks(image: Image.Image, grey: Image.Image | None = None) -> Looks:
+    """Hashes and class of a canonical picture (RGB, upright).
+
+    Args:
+        grey: the same in greys, where it has nothing else: what it would be converted to.
+    """
+    grey = grey or image.convert("L")
     cells = np.asarray(grey.resize((_CELLS, _CELLS), Image.Resampling.BILINEAR, reducing_gap=1.0))
     frequencies = _lowest_frequencies(cells)
     return Looks(
@@ -125,7 +129,7 @@ def _bits(frequencies: _Sums) -> str:
 
 def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     """The class of the picture with these cells; see the head of this file. Only whole numbers are compared."""
-    if _count_steps(cells, _STEP) + _count_steps(cells.T, _STEP) < _FEW_STEPS:
+    if _count_steps(cells[:, :-1], cells[:, 1:], _STEP) + _count_steps(cells[:-1], cells[1:], _STEP) < _FEW_STEPS:
         return "blank"
     lines = grey.resize((grey.width, min(_ROWS, grey.height)), Image.Resampling.NEAREST)
     counts = np.array(lines.histogram())
@@ -139,12 +143,12 @@ def _class_of(cells: npt.NDArray[np.uint8], grey: Image.Image) -> str:
     is_flat = 20 * int(tones[-_TONES:].sum()) >= 17 * num_pixels
     if not (is_paper or is_flat):
         return "picture"
-    strokes = _count_steps(np.asarray(lines), _STROKE)
+    greys = np.asarray(lines)
+    strokes = _count_steps(greys[:, :-1], greys[:, 1:], _STROKE)
     written = is_paper and 10 * strokes >= num_ink
     return "page" if written or (is_flat and 200 * strokes >= num_pixels) else "picture"
 
 
-def _count_steps(greys: npt.NDArray[np.uint8], least: int) -> int:
-    """How many neighbours along the rows are more than `least` greys apart."""
-    left, right = greys[:, :-1], greys[:, 1:]
-    return int(np.count_nonzero(np.maximum(left, right) - np.minimum(left, right) > least))
+def _count_steps(one: npt.NDArray[np.uint8], two: npt.NDArray[np.uint8], least: int) -> int:
+    """How many pairs of neighbours are more than `least` greys apart."""
+    return int(np.count_nonzero(np.maximum(one, two) - np.minimum(one, two) > least))

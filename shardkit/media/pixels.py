@@ -7,16 +7,20 @@ import struct
 import xxhash
 from PIL import Image
 
-_BAND_PIXELS = 2**19
-"""Larger pictures are read in bands: six times as fast as one fresh copy of 12 million pixels, and in flat memory."""
+_CHUNK = 1 << 20
+"""Bytes that Pillow packs at once. `tobytes` packs 64 KiB and joins them, which costs as much as the digest again."""
 
 
 def pixel_id(image: Image.Image) -> str:
     """xxh3-128, 32 hex digits, of width and height (two little-endian 32-bit integers) and the RGB bytes, row by row."""
     assert image.mode == "RGB", image.mode
     digest = xxhash.xxh3_128(struct.pack("<II", image.width, image.height))
-    rows = max(1, _BAND_PIXELS // image.width)
-    for top in range(0, image.height, rows):
-        band = (0, top, image.width, min(image.height, top + rows))
-        digest.update((image if rows >= image.height else image.crop(band)).tobytes())
+    image.load()
+    encoder = Image._getencoder("RGB", "raw", "RGB")
+    encoder.setimage(image.im, (0, 0, *image.size))
+    status = 0
+    while status == 0:  # 1 behind the last row
+        _, status, packed = encoder.encode(max(_CHUNK, 4 * image.width))
+        digest.update(packed)
+    assert status == 1, status
     return digest.hexdigest()

@@ -7,6 +7,8 @@ Everything is whole numbers (Pillow's fixed-point arithmetic, sums), so a previe
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -25,19 +27,33 @@ def preview_of(cells: _Cells) -> bytes:
     """[n, n] greys, n a multiple of SIDE -> SIDE * SIDE greys of what is inside the border, row by row, one byte each."""
     inner = _inside(cells)
     if inner.shape == cells.shape:
-        size = len(cells) // SIDE
-        sums = cells.reshape(-1, size).sum(1, dtype=np.uint16).reshape(SIDE, size, SIDE).sum(1, dtype=np.uint16)
-        whole: bytes = (sums // size**2).astype(np.uint8).tobytes()
-        return whole
+        return _means(cells)
     # What a border left over may have a flat margin of its own, which goes from the picture without the border, too.
     inner = _inside(inner)
     small: bytes = Image.fromarray(inner).resize((SIDE, SIDE), Image.Resampling.BOX).tobytes()
     return small
 
 
+def _means(cells: _Cells) -> bytes:
+    """The mean of each square of cells, rounded down. The sums stay below 2**24, which float32 holds exactly."""
+    size = len(cells) // SIDE
+    squares = _squares(len(cells))
+    sums = (squares @ cells.astype(np.float32) @ squares.T).astype(np.uint32)
+    means: bytes = (sums // size**2).astype(np.uint8).tobytes()
+    return means
+
+
+@lru_cache(maxsize=1)
+def _squares(num_cells: int) -> npt.NDArray[np.float32]:
+    """[SIDE, num_cells] 1 where the cell belongs to the row of squares."""
+    return np.repeat(np.eye(SIDE, dtype=np.float32), num_cells // SIDE, axis=1)
+
+
 def _inside(cells: _Cells) -> _Cells:
     """What is left without rows and columns of one grey at the four sides."""
     top, bottom, left, right = (_border(edge) for edge in (cells, cells[::-1], cells.T, cells.T[::-1]))
+    if not (top or bottom or left or right):
+        return cells
     height, width = cells.shape
     return np.ascontiguousarray(cells[top : height - bottom, left : width - right])
 
@@ -45,7 +61,7 @@ def _inside(cells: _Cells) -> _Cells:
 def _border(cells: _Cells) -> int:
     """How many rows at the top are of the grey of the first one, with the one behind them, which holds some of both."""
     first = cells[0]
-    low, high = int(first.min()), int(first.max())
+    low, high = int(np.minimum.reduce(first)), int(np.maximum.reduce(first))  # as min() and max(), called at once
     if high - low > _FLAT:
         return 0
     most = len(cells) // _MOST

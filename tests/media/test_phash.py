@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFilter
 
 from shardkit.media import phash
-from shardkit.media.decode import decode_rgb
+from shardkit.media.decode import decode, decode_rgb
+from shardkit.media.limits import MediaLimits
 from shardkit.media.phash import CLASSES, looks
 from tests.media.builders import encode
 
@@ -146,3 +147,20 @@ def test_real_photographs_are_pictures(shared: Path):
     classes = [looks(decode_rgb(file.read_bytes())).picture_class for file in files]
     assert classes.count("picture") >= 0.9 * len(files) > 10
     assert "blank" not in classes
+
+
+def test_greys_of_the_file_look_as_the_picture_does():
+    grey = scene().convert("L")
+    data = encode(grey, "PNG")
+    picture = decode(data, frame=0, limits=MediaLimits())
+    assert picture.grey is not None
+    assert picture.grey.tobytes() == picture.image.convert("L").tobytes() == grey.tobytes()
+    assert looks(picture.image, picture.grey) == looks(picture.image)
+    assert decode(encode(scene(), "PNG"), frame=0, limits=MediaLimits()).grey is None
+    turned = grey.copy()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = decode(encode(turned, "JPEG", exif=exif), frame=0, limits=MediaLimits())
+    assert picture.grey is not None
+    assert picture.grey.tobytes() == picture.image.convert("L").tobytes()
+    assert picture.grey.size == picture.image.size == (grey.height, grey.width)

@@ -29,9 +29,10 @@ def test_lossless_forms_of_one_picture_share_an_id():
     assert len({one.asset_id for one in media}) == len(files)
 
 
-def test_a_picture_read_in_bands_has_the_id_of_its_bytes():
-    image = picture(1000, 1100)
-    whole = xxhash.xxh3_128(struct.pack("<II", 1000, 1100) + image.tobytes())
+@pytest.mark.parametrize("size", [(1, 1), (1000, 1100), (7, 90_000), (90_000, 7), (2**18, 5), (400_000, 2)])
+def test_the_id_is_that_of_size_and_bytes_in_whatever_pieces_they_are_read(size):
+    image = picture(40, 30).resize(size)
+    whole = xxhash.xxh3_128(struct.pack("<II", *size) + image.tobytes())
 
     assert pixel_id(image) == whole.hexdigest()
 
