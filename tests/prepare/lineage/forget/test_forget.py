@@ -346,16 +346,3 @@ def test_other_datasets_that_still_hold_it(lineage: Road, tmp_path: Path) -> Non
     assert held["clean"]["bytes_in"] == [str(work / "table"), str(work / "web")]
     assert "no JSON" in held["broken"]["problem"]
     assert "not finished" in held["unfinished"]["problem"]
-
-
-def test_a_caption_that_moved_to_a_keeper_goes_with_its_source(tmp_path: Path) -> None:
-    keeper, removed = example("one caption", png(7), source="kept"), example("another caption", png(7), source="gone")
-    write(tmp_path / "kept", [keeper, example("other", png(8), source="kept")])
-    write(tmp_path / "gone", [removed])
-    given = {"inputs": (tmp_path / "kept", tmp_path / "gone"), "levels": ("exact", "pixel")}
-    dedup(DedupConfig(output=tmp_path / "clean", relations="move", priority=("kept", "gone"), **given))
-    texts = [made.text for _, _, made in Dataset.open(tmp_path / "clean").examples()]
-    assert any("another caption" in text for text in texts)
-    result = forget(tmp_path / "clean", tmp_path / "out", sources=("gone",))
-    assert result.counts["excluded_by_reason"] == {"forgotten_source": 1}
-    assert [made.text for _, _, made in Dataset.open(tmp_path / "out").examples()] == ["other"]
