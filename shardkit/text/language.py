@@ -6,9 +6,11 @@ that is part of the package, 4.6 MB; nothing is fetched. docs/decisions says why
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,28 +28,92 @@ _NO_LANGUAGE = "zxx"
 _STEPS = 1024
 
 
-class _Exact(LanguageIdentifier):  # type: ignore[misc]  # the library has no types
-    """Scores that are the same on every machine.
+_BATCH = 4096
+"""Texts that are gone through together, byte by byte."""
 
-    Weights are rounded to 1 / 1024 and the model's are half-precision numbers, so that all products and all sums are
-    exact in double precision: the order in which a machine adds cannot change the answer.
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Model:
+    """The automaton that finds features in bytes, and what each feature says of each language.
+
+    Scores are the same on every machine: weights are rounded to 1 / 1024 and the model's are half-precision numbers, so
+    that all products and all sums are exact in double precision, in whatever order a machine adds.
     """
 
-    def _sparse_score(self, visits: Mapping[int, int], table: npt.NDArray[np.float16]) -> npt.NDArray[np.float64]:
-        places = np.fromiter(visits.keys(), np.int64, len(visits))
-        counts = np.fromiter(visits.values(), np.float64, len(visits))
+    codes: list[str]
+    twice: list[tuple[int, int]]
+    """Two places of one language."""
+    moves: npt.NDArray[np.uint32]
+    base: npt.NDArray[np.int64]
+    """[states] where in `moves` the 256 moves of a state begin."""
+    output: npt.NDArray[np.int32]
+    """[states] the feature that is found there, -1 for none."""
+    weights: npt.NDArray[np.float32]
+    """[features, languages]"""
+    prior: npt.NDArray[np.float64]
+    encode: Callable[[str], bytes]
+
+    def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
+        """The best language of each text and its probability, as py3langid's own classify gives them."""
+        encoded = [self.encode(text) for text in texts]
+        lengths = np.array([len(data) for data in encoded], np.int64)
+        scores = self._scores(encoded, lengths)
+        scores *= (1.0 / np.sqrt(np.maximum(lengths, 1)))[:, None]
+        np.exp(scores - scores.max(axis=1, keepdims=True), out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        for one, other in self.twice:
+            scores[:, one] += scores[:, other]
+            scores[:, other] = 0.0
+        best = scores.argmax(axis=1)
+        return [(self.codes[place], float(row[place])) for place, row in zip(best.tolist(), scores, strict=True)]
+
+    def _scores(self, encoded: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """[n, languages]; zeros where a text has no feature."""
+        found = np.zeros((len(encoded), len(self.codes)))
+        text, feature, counts = self._features(encoded, lengths)
         weights = np.round(np.log1p(counts) * _STEPS) / _STEPS
-        scores: npt.NDArray[np.float64] = weights @ table[places].astype(np.float64) + self.nb_pc.astype(np.float64)
-        return scores
+        borders = np.searchsorted(text, np.arange(len(encoded) + 1)).tolist()
+        for number, (begin, end) in enumerate(pairwise(borders)):
+            if end > begin:
+                own = self.weights[feature[begin:end]].astype(np.float64)
+                found[number] = weights[begin:end] @ own + self.prior
+        return found
+
+    def _features(
+        self, encoded: Sequence[bytes], lengths: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Text, feature and how often it is found there, ascending; all texts take a step at a time."""
+        flat = np.frombuffer(b"".join(encoded), np.uint8)
+        order = np.argsort(-lengths, kind="stable")
+        starts = (np.cumsum(lengths) - lengths)[order]
+        state = np.zeros(len(encoded), np.int64)
+        keys = [np.empty(0, np.int64)]
+        for step in range(int(lengths.max(initial=0))):
+            going = int(np.searchsorted(-lengths[order], -step, side="left"))
+            state = self.moves[self.base[state[:going]] + flat[starts[:going] + step]].astype(np.int64)
+            feature = self.output[state]
+            hit = np.flatnonzero(feature >= 0)
+            keys.append((order[hit] << 32) | feature[hit])
+        distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+        return distinct >> 32, distinct & 0xFFFFFFFF, counts
 
 
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
-    """Loaded once a process, in about a second; 90 MB."""
-    identifier = _Exact.from_model_file(MODEL_FILE, norm_probs=True)
+def _model() -> _Model:
+    """Loaded once a process, in about a second; 150 MB."""
+    loaded = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     # Languages with a two-letter code: dialects and historical forms take votes from the languages that people mean.
-    identifier.set_languages({code for code in identifier.labels if len(code) == 2} | {_NO_LANGUAGE})
-    return identifier
+    loaded.set_languages({code for code in loaded.labels if len(code) == 2} | {_NO_LANGUAGE})
+    return _Model(
+        codes=list(loaded.nb_classes),
+        twice=list(loaded._alias_pairs),
+        moves=np.array(loaded.tk_nextmove, np.uint32),
+        base=np.array(loaded._rowbase, np.int64),
+        output=np.array(loaded.tk_output, np.int32),
+        weights=np.asarray(loaded.nb_ptc, np.float32),
+        prior=np.asarray(loaded.nb_pc, np.float64),
+        encode=loaded._encode,
+    )
 
 
 def model() -> str:
@@ -64,7 +130,11 @@ def identify(texts: Iterable[str]) -> list[tuple[str, float]]:
         "The cat sat on the mat and looked at the dog."    en
         "12.50 / 3"                                        und
     """
-    return [_identify(text) for text in texts]
+    found: list[tuple[str, float]] = []
+    waiting = iter(texts)
+    while some := [text.lstrip()[:LOOKED_AT] for text in islice(waiting, _BATCH)]:
+        found += _identify(some)
+    return found
 
 
 def declared(metadata: Mapping[str, Any]) -> str | None:
@@ -76,10 +146,12 @@ def declared(metadata: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _identify(text: str) -> tuple[str, float]:
-    beginning = text.lstrip()[:LOOKED_AT]
-    if not any(map(str.isalpha, beginning)):
-        return UNDETERMINED, 0.0
-    code, confidence = _identifier().classify(beginning)
-    known = code != _NO_LANGUAGE and confidence >= MIN_CONFIDENCE
-    return (code if known else UNDETERMINED), confidence
+def _identify(texts: Sequence[str]) -> list[tuple[str, float]]:
+    found = [(UNDETERMINED, 0.0)] * len(texts)
+    spoken = [place for place, text in enumerate(texts) if any(map(str.isalpha, text))]
+    if spoken:
+        named = _model().classify([texts[place] for place in spoken])
+        for place, (code, confidence) in zip(spoken, named, strict=True):
+            known = code != _NO_LANGUAGE and confidence >= MIN_CONFIDENCE
+            found[place] = (code if known else UNDETERMINED), confidence
+    return found

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from shardkit.text import language
 from shardkit.text.language import LOOKED_AT, MIN_CONFIDENCE, identify, model
@@ -51,29 +52,41 @@ def test_only_the_beginning_counts() -> None:
 
 
 def test_every_code_is_iso_639_1() -> None:
-    codes = set(language._identifier().labels) - {"zxx"}
+    codes = set(language._model().codes) - {"zxx"}
     assert {"en", "zh", "ar", "hi", "sw"} < codes
     assert all(len(code) == 2 for code in codes)
 
 
 def test_scores_do_not_depend_on_the_order_of_addition() -> None:
-    identifier = language._identifier()
-    visits = dict(zip(range(1, 4001, 17), range(1, 300), strict=False))
-    backwards = dict(reversed(visits.items()))
-    forth, back = (identifier._sparse_score(part, identifier.nb_ptc) for part in (visits, backwards))
-    assert len(visits) == 236
+    known = language._model()
+    features, counts = np.arange(1, 4001, 17), np.arange(1, 237)
+    weights = np.round(np.log1p(counts) * 1024) / 1024
+    forth, back = (
+        weights[way] @ known.weights[features[way]].astype(np.float64) for way in (slice(None), slice(None, None, -1))
+    )
     assert np.array_equal(forth, back)
     # The rounding of weights to 1 / 1024 is what makes sums exact: it must not carry the sums elsewhere.
-    plain = np.log1p(list(visits.values())) @ identifier.nb_ptc[list(visits)].astype(np.float64) + identifier.nb_pc
+    plain = np.log1p(counts) @ known.weights[features].astype(np.float64)
     assert np.abs(forth - plain).max() < 2.5
 
 
-def test_the_exact_scores_are_those_that_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    identifier = language._identifier()
-    only_welsh = np.full(len(identifier.nb_classes), -1e6)
-    only_welsh[identifier.nb_classes.index("cy")] = 0
-    monkeypatch.setattr(language._Exact, "_sparse_score", lambda self, visits, table: only_welsh.copy())
-    assert identify([SENTENCES["en"]]) == [("cy", 1.0)]
+def test_many_texts_together_get_what_the_library_gives_each() -> None:
+    loaded = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    loaded.set_languages({code for code in loaded.labels if len(code) == 2} | {"zxx"})
+    texts = [
+        *SENTENCES.values(),
+        "SHOUTED WORDS OF A TITLE",
+        "a\u0308rger",
+        "one",
+        "x" * 299 + "\u00e9",
+        "\U0001f600 ok",
+    ]
+    for text, (code, confidence) in zip(texts, language._model().classify(texts), strict=True):
+        expected, probability = loaded.classify(text)
+        assert code == expected
+        assert confidence == pytest.approx(probability, abs=2e-3)
+    assert language._model().classify(texts[::-1]) == language._model().classify(texts)[::-1]
+    assert [identify([text])[0] for text in texts] == identify(texts)
 
 
 def test_the_model_is_named_with_its_version() -> None:
