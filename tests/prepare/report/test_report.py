@@ -133,7 +133,7 @@ def test_schema_names_reasons_and_exit_codes():
         "5": "IntegrityError", "6": "LeakError", "7": "ResumeError", "8": "OutputError",
         "130": "interrupted (SIGINT)", "143": "terminated (SIGTERM)",
     }  # fmt: skip
-    assert set(REASONS) == {"ingest", "dedup", "decontaminate", "split", "tokenize"}
+    assert set(REASONS) == {"ingest", "dedup", "decontaminate", "split", "tokenize", "select", "forget"}
     assert "duplicate_pixel" in found["reasons"]["dedup"]
     assert all(meaning for reasons in found["reasons"].values() for meaning in reasons.values())
     assert found["tables"]["ledger"] == {
