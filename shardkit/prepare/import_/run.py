@@ -94,6 +94,7 @@ def _splits(found: list[Found], root: Path) -> dict[str, str]:
 def _format(asked: IngestConfig) -> str:
     """What the first rows of a set are."""
     errors: list[SourceError] = []
+    asked = replace(asked, splits={})
     rows = tuple(islice(_first_rows(asked, errors), _LOOKED_AT))
     try:
         return detected(Sample(names=(), rows=rows, errors=tuple(errors)), asked)

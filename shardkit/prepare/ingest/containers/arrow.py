@@ -24,8 +24,8 @@ from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile,
 __all__ = ["check", "chunks", "plan", "records"]
 
 _MAGIC = b"ARROW1"
-_END = bytes(4)
-"""The last bytes of a stream, in all versions of the format."""
+_END = b"\xff" * 4 + bytes(4)
+"""The last bytes of a stream."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

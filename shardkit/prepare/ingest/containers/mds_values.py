@@ -24,6 +24,7 @@ _ELEMENTS = {
     8: "u1", 9: "i1", 16: "<u2", 17: "<i2", 18: "<f2", 32: "<u4", 33: "<i4", 34: "<f4", 64: "<u8", 65: "<i8", 66: "<f8",
 }  # fmt: skip
 """Types of the values of an array, by the code in its head."""
+_MOST_DIGITS = 1000
 _TYPES = {
     "uint8": "u1", "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "int8": "i1", "int16": "<i2", "int32": "<i4",
     "int64": "<i8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "int": "<i8",
@@ -115,6 +116,15 @@ def _array(arguments: str, data: bytes) -> list[Any]:
     return values
 
 
+def _whole_number(data: bytes) -> int | str:
+    """A number of any size; one over 64 bits as its digits, which JSON can keep."""
+    text = data.decode("ascii")
+    if len(text) > _MOST_DIGITS:
+        raise ValueError("too many digits")
+    value = int(text)
+    return value if -(1 << 63) <= value < 1 << 64 else str(value)
+
+
 def _json(data: bytes) -> Any:
     return parse(data).value
 
@@ -122,7 +132,7 @@ def _json(data: bytes) -> Any:
 _READERS: dict[str, Callable[[bytes], Any]] = {
     "bytes": bytes,
     "str": lambda data: data.decode(),
-    "str_int": lambda data: int(data.decode("ascii")),
+    "str_int": _whole_number,
     "str_float": lambda data: float(data.decode("ascii")),
     "str_decimal": lambda data: decimal.Decimal(data.decode("ascii")),
     "json": _json,
