@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import xxhash
 
@@ -21,10 +22,11 @@ from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys, asset_key, words
 from shardkit.prepare.dedup.perceptual import ImageHashes, read_hashes
 from shardkit.prepare.dedup.signatures import figures_key
+from shardkit.prepare.ingest.group import field_of
 from shardkit.prepare.split.declared import by_path, fact_key, path_key
 from shardkit.store.dataset import Dataset, ShardReader
 from shardkit.store.tar_shard import TarReader
-from shardkit.store.whole import open_whole, open_whole_sequences
+from shardkit.store.whole import open_whole
 
 _ID = re.compile("[0-9a-f]{32,}")
 _ASSET = re.compile("[0-9a-f]{64}")
@@ -52,6 +54,8 @@ class Job:
     """As the split recorded it."""
     asked: str | None
     """A further key."""
+    parent_field: str | None
+    """Field of the metadata that names what the row was made from, as the split recorded it."""
     places: pa.Table
     """row, parent_id and, where the key comes from the path, input, position of the shard's rows, as tables/examples has
     them; ascending by row."""
@@ -98,6 +102,9 @@ class Side:
     """[M, 2] 128 bits of the value."""
     rows: npt.NDArray[np.int32]
     """[M]"""
+    made_rows: npt.NDArray[np.int32]
+    made: Keys
+    """[P], [P, 2] rows, and the id of an example that each was made from"""
     ids: Keys
     """[num_rows] first 64 bits of each example id, of the content."""
     images: Images
@@ -116,7 +123,7 @@ def value_bits(kind: str, value: str) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-class _Values:
+class Values:
     """Values as they are found; every few rows they become arrays, for a shard may hold a million small rows."""
 
     def __init__(self) -> None:
@@ -149,7 +156,7 @@ class _Values:
         return np.concatenate(kinds), np.concatenate(values), np.concatenate(rows)
 
 
-class _Pictures:
+class Pictures:
     """Images as they are decoded; each different picture is held once."""
 
     def __init__(self) -> None:
@@ -190,15 +197,48 @@ def _hashes(seen: Sequence[Looks]) -> ImageHashes:
     return read_hashes(pa.table(columns))
 
 
+@dataclass(kw_only=True, slots=True, eq=False)
+class Collected:
+    """What is collected of a shard, or of a part of one."""
+
+    shard: int
+    values: Values = field(default_factory=Values)
+    pictures: Pictures = field(default_factory=Pictures)
+    faults: list[str] = field(default_factory=list)
+    changed: list[tuple[int, str]] = field(default_factory=list)
+    ids: list[Keys] = field(default_factory=lambda: [np.empty(0, np.uint64)])
+    made: list[tuple[int, int, int]] = field(default_factory=list)
+    """row, 128 bits of its parent"""
+    num_keyed: int = 0
+
+    def side(self) -> Side:
+        kinds, values, rows = self.values.arrays()
+        ids = np.concatenate(self.ids)
+        return Side(
+            shard=self.shard,
+            num_rows=len(ids),
+            num_keyed=self.num_keyed,
+            kinds=kinds,
+            values=values,
+            rows=rows,
+            made_rows=np.array([one[0] for one in self.made], np.int32),
+            made=np.array([one[1:] for one in self.made], np.uint64).reshape(-1, 2),
+            ids=ids,
+            images=self.pictures.images(),
+            faults=self.faults,
+            changed=self.changed,
+        )
+
+
 def examine(job: Job) -> Side:
     """Read rows of a shard of examples; run by a worker.
 
     Raises:
         IntegrityError: where the file is not the one that the manifest names.
     """
-    dataset = _dataset(job.dataset, job.bases)
+    dataset = opened(job.dataset, job.bases)
     shard = dataset.shards[job.shard]
-    found = _Found(shard=job.shard)
+    found = Collected(shard=job.shard)
     if not len(job.rows) and shard.holder is not dataset:
         return found.side()
     reader = open_whole(shard, compare=job.first)
@@ -217,14 +257,14 @@ def examine(job: Job) -> Side:
                 )
             ids.append(content[:16])
             seen = _look_at(reader, row, facts, where, found, with_looks=job.with_looks)
-            found.values.add(row, seen | _said(job, facts, content, places.get(row, {}), found))
+            found.values.add(row, seen | _said(job, row, facts, content, places.get(row, {}), found))
         found.ids.append(words(ids, 1)[:, 0])
     reader.close()
     return found.side()
 
 
 def _look_at(
-    reader: ShardReader, row: int, facts: Facts, where: str, found: _Found, *, with_looks: bool
+    reader: ShardReader, row: int, facts: Facts, where: str, found: Collected, *, with_looks: bool
 ) -> set[tuple[str, str]]:
     """Assets and pixels of a row, from the bytes."""
     values, figures = set(), figures_key(facts)
@@ -245,45 +285,29 @@ def _look_at(
     return values
 
 
-def _said(job: Job, facts: Facts, content: str, place: Mapping[str, str], found: _Found) -> set[tuple[str, str]]:
+def _said(  # noqa: PLR0917 - a row, and where it is collected
+    job: Job, row: int, facts: Facts, content: str, place: Mapping[str, str], found: Collected
+) -> set[tuple[str, str]]:
     """Text, groups and ids of a row."""
     values = {("parent", facts.example_id), ("parent", content)}
     if facts.text:
         values.add(("text", facts.text))
     values |= {("group", group) for group in groups_of(job, facts, place)}
     found.num_keyed += job.asked is not None and _declared(job.asked, facts, place) is not None
-    if place.get("parent_id"):
-        values.add(("parent", place["parent_id"]))
+    at_ingest = place.get("parent_id")
+    for parent in {*([at_ingest] if at_ingest else []), *_named_parents(facts.metadata, job.parent_field)}:
+        values.add(("parent", parent))
+        found.made.append((row, *value_bits("parent", parent)))
     return values
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class _Found:
-    """What is collected of a shard."""
-
-    shard: int
-    values: _Values = field(default_factory=_Values)
-    pictures: _Pictures = field(default_factory=_Pictures)
-    faults: list[str] = field(default_factory=list)
-    changed: list[tuple[int, str]] = field(default_factory=list)
-    ids: list[Keys] = field(default_factory=lambda: [np.empty(0, np.uint64)])
-    num_keyed: int = 0
-
-    def side(self) -> Side:
-        kinds, values, rows = self.values.arrays()
-        ids = np.concatenate(self.ids)
-        return Side(
-            shard=self.shard,
-            num_rows=len(ids),
-            num_keyed=self.num_keyed,
-            kinds=kinds,
-            values=values,
-            rows=rows,
-            ids=ids,
-            images=self.pictures.images(),
-            faults=self.faults,
-            changed=self.changed,
-        )
+def _named_parents(metadata: str, name: str | None) -> list[str]:
+    """Ids that a field of the metadata names: one, or a list of them."""
+    if name is None:
+        return []
+    value = field_of(orjson.loads(metadata), name)
+    ids = value if isinstance(value, list) else [value]
+    return [one for one in ids if isinstance(one, str)]
 
 
 def _members(reader: ShardReader, name: str) -> list[str]:
@@ -293,49 +317,18 @@ def _members(reader: ShardReader, name: str) -> list[str]:
     return [f"{name}:{row}: {what}" for row, what in reader.unlike_members()]
 
 
-def examine_sequences(job: Job) -> Side:
-    """Read a shard of sequences whole; run by a worker. What a sequence leads to may not stand on another side.
-
-    Raises:
-        IntegrityError: where the file, or that of its examples, is not the one that the manifest names.
-    """
-    dataset = _dataset(job.dataset, job.bases)
-    shard = dataset.sequence_shards[job.shard]
-    reader = open_whole_sequences(shard)
-    found = _Found(shard=len(dataset.shards) + job.shard)
-    for row, (said, there) in enumerate(_sequences(dataset, reader.table(["example_id", "shard", "row"]))):
-        if there is None:
-            found.faults.append(f"{shard.name}:{row}: its example is at no row of the examples' shards")
-        elif there != said:
-            found.faults.append(
-                f"{shard.name}:{row}: the row of its example has the id {there}, the sequence says {said}"
-            )
-        found.values.add(row, {("parent", said)} | ({("parent", there)} if there else set()))
-    reader.close()
-    return found.side()
-
-
-def _sequences(dataset: Dataset, table: pa.Table) -> Iterator[tuple[str, str | None]]:
-    """Of each sequence the example id that it says, and that of the row to which it leads."""
-    ids: dict[int, list[str]] = {}
-    columns = (table[name].to_pylist() for name in ("example_id", "shard", "row"))
-    for said, shard, row in zip(*columns, strict=True):
-        if shard not in ids and 0 <= shard < len(dataset.shards):
-            reader = open_whole(dataset.shards[shard])
-            ids[shard] = reader.columns(["example_id"])["example_id"].to_pylist()
-            reader.close()
-        known = ids.get(shard, [])
-        yield said, known[row] if 0 <= row < len(known) else None
-
-
 def groups_of(job: Job, facts: Facts, place: Mapping[str, str]) -> set[str]:
+    """The declared keys of a row that is audited; see `groups_by`."""
+    return groups_by((job.group_by, job.asked), facts, place)
+
+
+def groups_by(keys: Sequence[str | None], facts: Facts, place: Mapping[str, str]) -> set[str]:
     """The declared keys, from the row itself or from its raw place, and what stands in the group column.
 
     Args:
         place: of place_of(); empty where tables/examples does not know the row.
     """
-    keys = dict.fromkeys((job.group_by, job.asked, None))
-    return {group for key in keys for group in [_declared(key, facts, place)] if group}
+    return {group for key in dict.fromkeys((*keys, None)) for group in [_declared(key, facts, place)] if group}
 
 
 def _declared(key: str | None, facts: Facts, place: Mapping[str, str]) -> str | None:
@@ -345,10 +338,11 @@ def _declared(key: str | None, facts: Facts, place: Mapping[str, str]) -> str | 
 
 
 @lru_cache(maxsize=8)
-def _dataset(path: Path, bases: tuple[Path, ...]) -> Dataset:
+def opened(path: Path, bases: tuple[Path, ...]) -> Dataset:
+    """The dataset, opened once a process."""
     return Dataset.open(path, base=bases, check_id=False)
 
 
 def forget() -> None:
     """Close what this process keeps open between shards."""
-    _dataset.cache_clear()
+    opened.cache_clear()
