@@ -128,7 +128,8 @@ def test_verify_prints_what_is_wrong_and_exits_with_5(road: Path, capsys: pytest
 
 def test_audit_prints_what_leaks_and_exits_with_6(road: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["audit", f"{road}/s", "--workers", "1"]) == 0
-    assert capsys.readouterr().out == f"{road}/s\tno leak between train, test in 22 examples\n"
+    kinds = "asset, pixel, text, group, parent, near_picture, near_page, near_text"
+    assert capsys.readouterr().out == f"{road}/s\tno leak between train, test in 22 examples ({kinds})\n"
     assert run(["audit", f"{road}/c", "--workers", "1"]) == 0
     assert "never split" in capsys.readouterr().out
     shard, _ = first_of(road / "s", "test")

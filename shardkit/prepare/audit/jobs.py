@@ -27,6 +27,7 @@ class Jobs:
         self._dataset = dataset
         self._with_looks = with_looks
         self._key_of = {split.id: split.recipe.get("group_by") for split in splits}
+        self._parent_field_of = {split.id: split.recipe.get("parent_field") for split in splits}
         self.keys = tuple(dict.fromkeys([*self._key_of.values(), config.group_by]))
         """Declared keys that are looked at; None is the group column, which always is."""
         columns = ["shard_index", "row", "parent_id"]
@@ -37,10 +38,6 @@ class Jobs:
         order = np.lexsort((as_int32(table["row"]), shards))
         self._table = table.drop_columns(["shard_index"]).take(pa.array(order))
         self._borders = np.searchsorted(shards[order], np.arange(len(dataset.shards) + 1))
-
-    @property
-    def parents(self) -> pa.ChunkedArray:
-        return self._table["parent_id"]
 
     def __len__(self) -> int:
         sizes = [len(self.rows_of(shard)) for shard in range(len(self._dataset.shards))]
@@ -89,15 +86,17 @@ class Jobs:
     def _job(
         self, shard: int, rows: npt.NDArray[np.int32], places: pa.Table, ref: ShardRef, *, first: bool = True
     ) -> Job:
-        recorded = self._key_of.get(ref.holder.id, next(iter(self._key_of.values()), None))
+        # A dataset with shards of its own follows the split that it was made from.
+        split = ref.holder.id if ref.holder.id in self._key_of else next(iter(self._key_of), "")
         return Job(
             dataset=self._config.dataset,
             bases=self._config.bases,
             shard=shard,
             rows=rows,
             first=first,
-            group_by=recorded,
+            group_by=self._key_of.get(split),
             asked=self._config.group_by,
+            parent_field=self._parent_field_of.get(split),
             places=places,
             with_looks=self._with_looks,
         )

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import ConfigError
@@ -25,9 +24,11 @@ from shardkit.prepare.audit.config import AuditConfig, AuditResult
 from shardkit.prepare.audit.jobs import Jobs
 from shardkit.prepare.audit.leaks import Found, among, by_side, evidence, of_kind, on_two_sides
 from shardkit.prepare.audit.near import NEAR_KINDS, Ground, Pairs, near_pictures, near_texts, near_vectors
+from shardkit.prepare.audit.parents import inherited, parents_of
 from shardkit.prepare.audit.removal import unexplained
 from shardkit.prepare.audit.rules import origins, rules_of
-from shardkit.prepare.audit.sides import KINDS, Side, examine, examine_sequences, forget, groups_of, value_bits
+from shardkit.prepare.audit.sequences import examine_sequences
+from shardkit.prepare.audit.sides import KINDS, Side, examine, forget, groups_of, value_bits
 from shardkit.prepare.dedup import inputs as dedup_inputs
 from shardkit.prepare.dedup.facts import read_facts
 from shardkit.prepare.dedup.inputs import Inputs
@@ -37,9 +38,7 @@ from shardkit.prepare.dedup.report import excerpt
 from shardkit.store.dataset import MANIFEST, Dataset
 from shardkit.store.whole import open_whole
 
-_ALONE = (
-    "every declared group has one example; where pages of one document must not be divided, name their key with --group-by"
-)
+_ALONE = "every declared group has one example; where pages of one document must not be divided, name their key with --group-by"
 
 
 def run(config: AuditConfig, on_progress: Progress = silent) -> AuditResult:
@@ -86,9 +85,14 @@ class _Audit:
         sides = list(self._read(on_progress))
         examples = [side for side in sides if side.shard < len(self._dataset.shards)]
         self._check_key(examples)
-        notes = list(self._rules.notes)
+        parents, lost = parents_of(self._splits)
+        notes = [*self._rules.notes, *lost]
+        of_parents = inherited(
+            parents, sides, keys=self._jobs.keys, bases=self._config.bases, workers=self._config.workers
+        )
+        everything = [*sides, *of_parents]
         for kind in KINDS:
-            found = self._of_kind(kind, sides)
+            found = self._of_kind(kind, everything)
             if kind == "group" and found.num_values == len(found.values) > 1:
                 notes.append(_ALONE)
             self._count(kind, on_two_sides(found, self._side_of))
@@ -137,10 +141,7 @@ class _Audit:
         found = of_kind(sides, kind)
         if kind != "parent":
             return found
-        column = pc.unique(pc.drop_null(self._jobs.parents))
-        known = np.array([value_bits("parent", value) for value in column.to_pylist()], np.uint64).reshape(-1, 2)
-        of_sequences = found.values[found.shards >= len(self._dataset.shards)]
-        return found.take(among(found.values, np.concatenate([known, np.unique(of_sequences, axis=0)])))
+        return found.take(among(found.values, np.unique(np.concatenate([side.made for side in sides]), axis=0)))
 
     def _count(self, kind: str, found: Found) -> None:
         listed = self._boilerplate.get(kind)
