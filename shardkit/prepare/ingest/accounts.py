@@ -9,6 +9,7 @@ import pyarrow as pa
 from shardkit.digest import canonical_json
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.roots import FileRead
 from shardkit.records import Exclusion, Tally
 from shardkit.store.schema import TABLES
@@ -20,7 +21,12 @@ JUDGED_FROM = 1000
 """Records: below it --max-bad is not judged, so that small sets commit."""
 
 
-def judge(tally: Tally, config: IngestConfig, source: str, first_excluded: Exclusion | None) -> None:
+_SHOWN = 5
+
+
+def judge(
+    tally: Tally, config: IngestConfig, source: str, first_excluded: Exclusion | None, accounts: Accounts
+) -> None:
     """Refuse to commit what is mostly not what the format says.
 
     Raises:
@@ -32,7 +38,7 @@ def judge(tally: Tally, config: IngestConfig, source: str, first_excluded: Exclu
         raise SourceError(
             f"{excluded} of {tally.read} records are bad, more than {config.max_bad:.0%} ({reasons}); nothing was committed",
             where=source,
-            hint="look into the inputs, or allow a larger share with --max-bad SHARE",
+            hint=f"{_other_inputs(accounts)}look into the inputs, or allow a larger share with --max-bad SHARE",
         )
     if tally.read and not tally.kept and set(tally.excluded) == {"missing_field"}:
         detail = first_excluded.detail if first_excluded else reasons
@@ -41,6 +47,16 @@ def judge(tally: Tally, config: IngestConfig, source: str, first_excluded: Exclu
             where=source,
             hint="name the column with --field NAME=COLUMN",
         )
+
+
+def _other_inputs(accounts: Accounts) -> str:
+    """What may be wrong where whole inputs hold nothing of the format, and others do."""
+    empty = sorted(name for name, account in accounts.items() if account.read and not account.kept)
+    if not empty or len(empty) == len(accounts):
+        return ""
+    more = f" and {len(empty) - _SHOWN} more" if len(empty) > _SHOWN else ""
+    names = ", ".join(plain(name) for name in empty[:_SHOWN])
+    return f"not one record of {names}{more} is kept: give the files that are meant without these; or "
 
 
 def inputs_table(

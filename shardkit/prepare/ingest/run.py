@@ -301,7 +301,7 @@ class _Ingest:
         tally = Tally()
         for receipt in receipts:
             tally.add(receipt.restored_tally())
-        judge(tally, self.config, self.job.source, self.first_excluded)
+        judge(tally, self.config, self.job.source, self.first_excluded, self._accounts(receipts))
         dataset = output.commit(
             Sealed(
                 tally=tally,

@@ -63,6 +63,20 @@ def test_both_lists_of_addresses_are_too_bad_to_commit(shared, tmp_path):
     assert not (tmp_path / "missing.txt").exists()
 
 
+def test_a_folder_of_which_some_files_are_of_another_kind_is_refused_and_they_are_named(shared, tmp_path):
+    with pytest.raises(SourceError, match="538 of 1856 records are bad") as error:
+        ingest(tmp_path / "out", "auto", shared / "data" / "neardup_text")
+    assert error.value.hint is not None
+    assert error.value.hint.startswith(
+        "not one record of articles_pairs.jsonl, pages_pairs.jsonl, planted_truth.jsonl is kept: give the files"
+    )
+
+
+def test_a_folder_of_a_list_and_a_table_of_the_same_rows_is_ambiguous(shared, tmp_path):
+    with pytest.raises(SourceError, match=r"formats paddleocr \(test.txt\) and caption \(lines.jsonl\)"):
+        ingest(tmp_path / "out", "auto", shared / "data" / "ocr_lines_zh")
+
+
 def test_lines_of_nineteen_books(shared, tmp_path):
     book = "@path:([^/]+)_[0-9]+_[0-9]+"
     result = ingest(tmp_path / "out", "ocr", shared / "data" / "ocr_lines_dta", group_by=book, unit_size=200_000)

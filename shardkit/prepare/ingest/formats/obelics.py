@@ -27,6 +27,8 @@ CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json")
 FIELDS = ("images", "texts", "metadata", "general_metadata")
 REQUIRED = (("images", ("images",)), ("texts", ("texts",)))
 
+_UNREAD = {"no_image": "", "bad_data_uri": "data:,"}
+"""Reason -> a path that gives it again."""
 _ADDRESSES = ("url", "document_url", "page_url")
 
 
@@ -106,14 +108,18 @@ def _slots(
 
 
 def _image(entry: Any, place: int) -> ImageRef:
+    """The image of a place. One that was never fetched, or whose base64 is broken, is met again when it is read: the
+    policy for missing images decides then.
+    """
     try:
         return image_ref(entry) if not isinstance(entry, str) else _from_text(entry)
     except Bad as bad:
+        if isinstance(entry, dict) and bad.reason in _UNREAD:
+            return ImageRef(path=_UNREAD[bad.reason])
         raise Bad(bad.reason, f"place {place}: {bad.detail}") from None
 
 
 def _from_text(text: str) -> ImageRef:
-    # What cannot be decoded is met again when the image is read, where the policy for missing images decides.
     return ImageRef(path=text) if text.startswith("data:") else image_ref(text)
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from shardkit.prepare.ingest.formats import obelics
 from shardkit.prepare.ingest.reasons import Bad
-from tests.prepare.ingest.builders import config, reader, record
+from tests.prepare.ingest.builders import config, jsonl, reader, record
+from tests.prepare.ingest.runs import Ingested
 
 
 def draft(row, tmp_path, **settings):
@@ -74,3 +75,21 @@ def test_the_group_is_the_address_of_the_document(tmp_path, metadata, general, u
     got = draft(row, tmp_path)
     assert got.group == url
     assert got.metadata.get("url") == url
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"bytes": None, "path": None}, "asset_missing"),
+        ({"bytes": ""}, "asset_missing"),
+        ({"bytes": "!!"}, "bad_data_uri"),
+    ],
+)
+def test_a_picture_that_was_never_fetched_loses_its_place_and_not_its_document(tmp_path, entry, reason):
+    (tmp_path / "in").mkdir()
+    rows = [{"images": [None, entry], "texts": ["a", None]}]
+    (tmp_path / "in" / "d.jsonl").write_bytes(jsonl(rows))
+    got = Ingested(tmp_path / "out", "obelics", tmp_path / "in")
+    assert (got.rows["1"].text, got.changes[f"image_dropped:{reason}"]) == ("a", 1)
+    whole = Ingested(tmp_path / "whole", "obelics", tmp_path / "in", on_missing_image="drop-document")
+    assert whole.exclusions == {"1": reason}
