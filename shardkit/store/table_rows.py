@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 
-_KEPT = 256 << 20
+_KEPT = 512 << 20
 """Bytes of row groups that stay in memory, by table."""
 _REPEATING = frozenset(
     {

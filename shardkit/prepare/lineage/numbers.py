@@ -10,7 +10,7 @@ import numpy.typing as npt
 from shardkit.prepare.dedup.keys import Keys
 
 _SCANS = 4
-"""So many look-ups are scans; then the column is sorted once, which costs as much as a hundred of them."""
+"""So many look-ups are scans; then the column is sorted once, which costs as much as a dozen of them."""
 
 
 class Numbers:
@@ -38,12 +38,24 @@ class Numbers:
 
     def equal(self, values: Sequence[int]) -> list[list[int]]:
         """For each value the rows that have it."""
-        order = self._ordered(len(values))
-        if order is None:
-            return [self.between(value, value) for value in values]
         wanted = np.array(values, np.uint64)
+        order = self._ordered(1)
+        if order is None:
+            return self._scanned(wanted)
         begin, end = np.searchsorted(self._sorted, wanted), np.searchsorted(self._sorted, wanted, "right")
         return [np.sort(order[one:two]).tolist() for one, two in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def _scanned(self, wanted: Keys) -> list[list[int]]:
+        """Many values in one scan: each number is looked up among the few that are wanted."""
+        found: list[list[int]] = [[] for _ in wanted]
+        if len(wanted) and len(self):
+            distinct, places = np.unique(wanted, return_inverse=True)
+            near = np.minimum(np.searchsorted(distinct, self._values), len(distinct) - 1)
+            rows_of: list[list[int]] = [[] for _ in distinct]
+            for row in np.flatnonzero(distinct[near] == self._values).tolist():
+                rows_of[near[row]].append(row)
+            found = [rows_of[place] for place in places.tolist()]
+        return found
 
     def _ordered(self, asked: int) -> npt.NDArray[np.int64] | None:
         """The rows by their numbers; None as long as that does not pay."""

@@ -117,7 +117,7 @@ class Forward:
             if any(one["outcome"] == "kept" for one in step):
                 alive.add(dataset.id)
         here = self._ancestry.own
-        positions = sorted({at for one in ids for at in here.examples_of(one)} & _at(here, name, position))
+        positions = [at for at, _ in _rows_at(here, name, position, ids)]
         examples = self._chain.examples_at(positions)
         for example, place in zip(examples, here.places_of(positions), strict=True):
             example["sequences"] = self._chain.sequences_of(example["example_id"], place)
@@ -128,8 +128,7 @@ class Forward:
         dataset = index.dataset
         for known in tuple(ids):
             ids |= set(index.example_ids(index.children_of(known)))
-        positions = sorted({at for known in ids for at in index.examples_of(known)})
-        rows = [row for row in index.examples.take(positions) if (row["input"], row["position"]) == (name, position)]
+        rows = [row for _, row in _rows_at(index, name, position, ids)]
         if rows:
             return [
                 {
@@ -188,10 +187,11 @@ def _positions(index: Index, origins: Sequence[Origin]) -> dict[Origin, list[dic
     return found
 
 
-def _at(index: Index, name: str, position: str) -> set[int]:
-    table = index.origins
-    hits = pc.and_(pc.equal(table["input"], name), pc.equal(table["position"], position))
-    return set(np.flatnonzero(hits.to_numpy()).tolist())
+def _rows_at(index: Index, name: str, position: str, ids: set[str]) -> list[tuple[int, dict[str, Any]]]:
+    """Position and row of the examples of these ids that came from one place."""
+    positions = sorted({at for known in ids for at in index.examples_of(known)})
+    rows = zip(positions, index.examples.take(positions), strict=True)
+    return [(at, row) for at, row in rows if (row["input"], row["position"]) == (name, position)]
 
 
 def _some_inputs(index: Index) -> list[str]:
