@@ -1,5 +1,7 @@
 """Tokenized datasets joined by concat: rows of sequences lead to the pictures of their own dataset."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,25 @@ def test_sequences_of_other_recipes_are_refused(parts, tmp_path):
         concat(ConcatConfig(inputs=(parts[0], short), output=tmp_path / "c"))
     with pytest.raises(ConfigError, match=r"holds sequences, .*second holds none"):
         concat(ConcatConfig(inputs=(parts[0], examples), output=tmp_path / "c"))
+
+
+def test_sequences_of_joined_splits_are_audited_and_traced(tmp_path, capsys):
+    parts = []
+    for seed, name in enumerate(("first", "second"), 21):
+        examples = ingest(write_rows(tmp_path / "raw" / name, 24, images=1, seed=seed), tmp_path / name)
+        ratios = ["--ratios", "train=0.5,val=0.5", "--workers", "1", "--quiet"]
+        assert run(["split", str(examples), "-o", f"{tmp_path}/{name}-split", *ratios]) == 0
+        parts.append(tokenize(tmp_path / f"{name}-split", out=tmp_path / f"{name}-tokens"))
+    concat(ConcatConfig(inputs=tuple(parts), output=tmp_path / "joined"))
+    capsys.readouterr()
+    # Splits that were made apart may hold pictures that look alike; what is judged here is where sequences lead.
+    run(["audit", f"{tmp_path}/joined", "--json", "--quiet", "--workers", "1"])
+    audited = json.loads(capsys.readouterr().out)
+    assert (audited["faults"], audited["leaks"]["parent"]) == ([], 0)
+    dataset = Dataset.open(tmp_path / "joined")
+    for shard in dataset.sequence_shards:
+        row = dataset.sequence_reader(shard).table(["sequence_id", "example_id"]).to_pylist()[-1]
+        assert run(["trace", f"{tmp_path}/joined", row["sequence_id"], "--json"]) == 0
+        out = capsys.readouterr().out
+        assert row["example_id"] in out
+        assert f'"split":"{shard.split}"' in out.replace(" ", "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.select.columns import ALIASES, ANY, COLUMNS, METADATA, NUMBER, TEXT, TRUTH
+from shardkit.prepare.select.evaluate import check_pattern
 from shardkit.prepare.select.tree import Node, written
 
 PRESENT = "present"
@@ -91,6 +92,7 @@ class _Binder:
         if node.kind in ("arithmetic", "negative"):
             return NUMBER, replace(node, parts=tuple(self._as(NUMBER, part, node) for part in node.parts))
         if node.kind in ("like", "matches"):
+            check_pattern(node.kind, node.parts[1].value)
             return TRUTH, replace(node, parts=(self._as(TEXT, node.parts[0], node), node.parts[1]))
         if node.kind == "is_null":
             kind, found = self._typed(node.parts[0])

@@ -88,15 +88,24 @@ def _evaluate(node: Node, lines: Lines) -> pa.Array:
     return found if node.value else pc.invert(found)
 
 
-def _matched(kind: str, texts: pa.Array, pattern: str) -> pa.Array:
-    """like has % and _; matches is a regular expression of RE2, which needs no more than linear time."""
+def check_pattern(kind: str, pattern: str) -> None:
+    """Refuse what is no pattern before a row is read.
+
+    Raises:
+        ConfigError: with what is wrong.
+    """
     try:
-        return pc.match_like(texts, pattern) if kind == "like" else pc.match_substring_regex(texts, pattern)
+        _matched(kind, pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
         raise ConfigError(
-            f"--where: {pattern!r} is no regular expression ({str(error).splitlines()[0]})",
-            hint="patterns are those of RE2: no backreferences and no lookaround",
+            f"--where: {pattern!r} is no pattern for {kind} ({str(error).splitlines()[0]})",
+            hint="matches takes the regular expressions of RE2: no backreferences, no lookaround, no huge repeats",
         ) from None
+
+
+def _matched(kind: str, texts: pa.Array, pattern: str) -> pa.Array:
+    """like has % and _; matches is a regular expression of RE2, which needs no more than linear time."""
+    return pc.match_like(texts, pattern) if kind == "like" else pc.match_substring_regex(texts, pattern)
 
 
 def _among(node: Node, lines: Lines) -> pa.Array:

@@ -170,19 +170,10 @@ def test_shards_and_workers_change_nothing(tmp_path: Path):
     assert texts(Dataset.open(tmp_path / "c")) == texts(Dataset.open(tmp_path / "b"))
 
 
-@pytest.mark.parametrize(
-    ("where", "told"),
-    [
-        ("metadata.scroe > 1", "no example has a metadata field 'scroe'; did you mean score?"),
-        ("text matches '(a'", "is no regular expression"),
-        ("text matches 'a(?=b)'", "is no regular expression"),
-    ],
-)
-def test_what_only_the_rows_can_tell(tmp_path: Path, where: str, told: str):
+def test_a_field_that_no_row_has_is_refused(tmp_path: Path):
     write(tmp_path / "a", [example("a", score=1), example("b", score=2)])
-    with pytest.raises(ConfigError) as caught:
-        select(tmp_path / "a", where, tmp_path / "b")
-    assert told in caught.value.what
+    with pytest.raises(ConfigError, match=r"no example has a metadata field 'scroe'; did you mean score\?"):
+        select(tmp_path / "a", "metadata.scroe > 1", tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 
