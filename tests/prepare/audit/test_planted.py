@@ -38,6 +38,7 @@ TRAIN = [
     example(FABLE, site="s5"),
     example("over the bridge", photo(2), photo(3), site="s6"),
     example("said twice", site="s7"),
+    example("said once", site="s7"),
     CHILD,
 ]
 TEST = [
@@ -89,7 +90,7 @@ def test_nothing_is_found_where_nothing_leaks(whole: Path):
     assert not any(result.leaks.values())
     assert result.left_out == {}
     assert result.notes == ()
-    assert result.examples == 12
+    assert result.examples == 13
 
 
 KINDS: dict[str, tuple[Example, set[str]]] = {
