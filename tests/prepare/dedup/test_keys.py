@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,3 +46,20 @@ def test_dense_numbers_are_equal_where_digests_are(pairs: list[tuple[int, int]])
         assert (numbers[i] == -1) == (one == (0, 0))
         for j, two in enumerate(pairs):
             assert (numbers[i] == numbers[j]) == (one == two)
+
+
+@pytest.mark.parametrize("widths", [(16,), (32,), (64,), (32, 64)])
+@pytest.mark.parametrize("nulls", [(), (0, 5)])
+def test_leading_bits_are_the_first_16_digits_however_the_column_lies(widths, nulls):
+    ids = [None if k in nulls else f"{k * 7919:016x}" + "e" * (widths[k % len(widths)] - 16) for k in range(12)]
+    column = pa.chunked_array([ids[:3], ids[3:], []], type=pa.string()).slice(1)
+    expected = [0 if one is None else int(one[:16], 16) for one in ids[1:]]
+    for kind in (column, column.cast(pa.large_string()), column.dictionary_encode()):
+        assert leading(kind).tolist() == expected
+
+
+def test_leading_bits_of_what_is_no_id():
+    for ids in (["abc"], ["a" * 32, "b" * 10], ["g" * 32]):
+        with pytest.raises(ValueError, match="digit"):
+            leading(pa.chunked_array([ids]))
+    assert leading(pa.chunked_array([], pa.string())).tolist() == []
