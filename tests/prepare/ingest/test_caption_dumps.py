@@ -84,7 +84,7 @@ def test_karpathys_splits(tmp_path):
 
 def test_a_document_of_another_layout_is_refused(tmp_path):
     (tmp_path / "x.json").write_text('{"image_urls": ["a"], "captions": []}')
-    with pytest.raises(SourceError, match="neither a list of rows nor COCO nor columns"):
+    with pytest.raises(SourceError, match="neither a list of rows nor a map of pictures nor COCO nor columns"):
         Ingested(tmp_path / "out", "caption", tmp_path / "x.json")
 
 

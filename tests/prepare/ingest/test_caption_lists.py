@@ -102,3 +102,25 @@ def test_units_of_any_size_give_the_same_rows(dump, unit_size):
     data = b"sep=;\nimage;caption\n" + b"".join(b"1000_a.jpg;%d\n" % number for number in range(30))
     got = ingested(dump, "t.csv", data, unit_size=unit_size)
     assert captions(got) == {str(number + 1): str(number) for number in range(30)}
+
+
+MAP = b'{"1000_a.jpg": "A dog", "1001_b.jpg": ["x", "", "y"], "gone.jpg": "z", "1000_a.JPG": {"caption": "n", "tags": [1], "path": "/old/p.jpg"}}'
+
+
+def test_a_map_of_pictures(dump):
+    got = ingested(dump, "captions.json", MAP)
+    assert captions(got) == {"1000_a.jpg": "A dog", "1001_b.jpg": "xy"}
+    assert got.exclusions == {"gone.jpg": "asset_missing", "1000_a.JPG": "asset_missing"}
+    assert got.changes["caption_without_text"] == 1
+
+
+def test_fields_of_a_map_are_metadata_and_it_is_found_by_its_captions(dump):
+    got = ingested(dump, "meta.json", b'{"1000_a.jpg": {"caption": "n", "tags": [1], "path": "/old/p.jpg"}}')
+    assert captions(got) == {"1000_a.jpg": "n"}
+    assert got.metadata("1000_a.jpg") == {"tags": [1]}
+    assert resolved(IngestConfig(format="auto", paths=(dump,), output=None)).format == "caption"
+
+
+def test_a_tsv_that_quotes_its_whole_header_quotes(dump):
+    got = ingested(dump, "t.tsv", b'"image"\t"caption"\n"1000_a.jpg"\t"say ""hi"",\ttwo\nlines"\n1001_b.jpg\tplain\n')
+    assert captions(got) == {"1": 'say "hi",\ttwo\nlines', "2": "plain"}

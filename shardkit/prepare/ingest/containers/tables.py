@@ -1,7 +1,7 @@
 """CSV and TSV: strict, and every value a string.
 
 CSV quotes a field by `"` at its first character, and doubles it inside; elsewhere a quotation mark is an ordinary sign.
-TSV, and tables parted by `|`, have no quoting at all. A first line that has an address in it is no header but data; so is
+TSV, and tables parted by `|`, have no quoting at all, but for a TSV that quotes every column of its header. A first line that has an address in it is no header but data; so is
 one of IMAGE#NUMBER TAB text, as Flickr8k's and Flickr30k's token files have it. A first line `sep=;`, which Excel writes, names
 the delimiter. A record whose quotes do not close costs its own line only: the next line begins a record.
 
@@ -31,6 +31,7 @@ _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
 _SEPARATOR = re.compile(rb'"?sep=([,;|\t])"?', re.IGNORECASE)
 _NUMBERED = re.compile(rb"[^\t\r\n]+\.(?:jpe?g|png|webp|gif|bmp)#[0-9]+\t", re.IGNORECASE)
+_ALL_QUOTED = re.compile(rb'"[^"\t]+"(?:\t"[^"\t]+")+')
 _NUMBERED_COLUMNS = ("image", "caption_number", "caption")
 
 
@@ -45,6 +46,7 @@ class Dialect:
 
 
 _TAB = Dialect(delimiter=b"\t", quoted=False)
+_QUOTED_TAB = Dialect(delimiter=b"\t", quoted=True)
 _CSV = Dialect(delimiter=b",", quoted=True)
 
 
@@ -238,7 +240,7 @@ def _dialect(first: bytes, *, is_tsv: bool, delimiter: bytes | None) -> Dialect:
     if delimiter is None and is_numbered(first):
         return Dialect(delimiter=b"\t", quoted=False, numbered=True)
     if delimiter is None and is_tsv:
-        return _TAB
+        return _QUOTED_TAB if _ALL_QUOTED.fullmatch(first) is not None else _TAB
     found = delimiter or next((sign for sign in (b",", b";", b"\t", b"|") if sign in first), b",")
     if found == b"|":
         return Dialect(delimiter=found, quoted=False, padded=first.count(b"| ") == first.count(b"|"))

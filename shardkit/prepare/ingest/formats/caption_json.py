@@ -3,6 +3,7 @@
     COCO      {"images": [{"id", "file_name", ...}], "annotations": [{"image_id", "caption", ...}], "licenses": [...]}
     Karpathy  {"images": [{"filename", "filepath", "sentences": [{"raw"}], ...}]}
     SBU       {"image_urls": [...], "captions": [...], "user_ids": [...]}: columns
+    map       {"a.jpg": "caption" or ["caption", ...] or {"caption": ...}, ...}
     rows      [{"image": ..., "caption": ...}, ...]
 
 Of COCO and Karpathy one image entry is a record, of the others one row.
@@ -19,6 +20,7 @@ from typing import Any
 from shardkit.prepare.ingest.containers.documents import Entries, Entry
 from shardkit.prepare.ingest.containers.json_parts import Items
 from shardkit.prepare.ingest.formats.fields import found
+from shardkit.prepare.ingest.formats.paddleocr import names_image
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 
@@ -29,6 +31,9 @@ _ADDRESSES = ("image_urls", "image_url", "urls", "url", "images", "image")
 _TEXTS = ("captions", "caption", "texts", "text")
 
 
+IMAGE_FIELDS = ("image", "file_name", "path")
+"""Fields by which an entry of a map may name its picture again."""
+_PICTURE_FIRST = re.compile(rb'\{\s*"[^"\n]+\.(?:jpe?g|png|webp|gif|bmp|tiff?)"\s*:', re.IGNORECASE)
 _PICTURE_KEY = re.compile(rb'"(?:image|img|url|file|path)[a-z_]*"\s*:', re.IGNORECASE)
 
 
@@ -38,6 +43,8 @@ def is_list(name: str, head: bytes) -> bool:
     if start.startswith(b"["):
         return b'"caption' in start or (b'"text"' in start and _PICTURE_KEY.search(start) is not None)
     if b'"image_urls"' in start or b'"sentences"' in start:
+        return True
+    if _PICTURE_FIRST.match(start) is not None:
         return True
     return b'"images"' in start and "caption" in name.rpartition("/")[2].lower()
 
@@ -57,13 +64,23 @@ def entries(value: Any) -> Entries:
             isinstance(e, dict) and "sentences" in e for e in value["images"]
         ):
             return _karpathy(value["images"])
+        if value and all(map(names_image, value)):
+            return Entries(entries=(Entry(position=name, value=_of_map(name, said)) for name, said in value.items()))
         columns = _columns(value)
         if columns is not None:
             return columns
     what = found(value) if isinstance(value, dict) else type(value).__name__
     raise Bad(
-        "wrong_type", f"the document is neither a list of rows nor COCO nor columns of equal length (found: {what})"
+        "wrong_type",
+        f"the document is neither a list of rows nor a map of pictures nor COCO nor columns of equal length (found: {what})",
     )
+
+
+def _of_map(name: str, said: Any) -> Any:
+    """The row of a picture that a map names."""
+    if isinstance(said, dict):
+        return {key: inner for key, inner in said.items() if key not in IMAGE_FIELDS} | {"file_name": name}
+    return {"file_name": name, "captions" if isinstance(said, list) else "caption": said}
 
 
 def _coco(document: Mapping[str, Any]) -> Entries:

@@ -154,9 +154,9 @@ def _text(sample: Sample) -> bool:
 
 # --------------------------------------------------------------------------- captions
 def _caption(sample: Sample) -> bool:
-    documents = (
-        is_list(name, head) for name, head in sample.heads if name.lower().endswith((".json", ".txt", ".token"))
-    )
+    # A map of pictures to texts is one of labels, too, unless it speaks of captions.
+    told = [(name, head) for name, head in sample.heads if not _PICTURE_KEY.search(head) or _CAPTION_KEY.search(head)]
+    documents = (is_list(name, head) for name, head in told if name.lower().endswith((".json", ".txt", ".token")))
     lines = any(name.lower().endswith(CAPTIONS) and partner(name) in sample.names for name in sample.names)
     return _webdataset(sample) or _caption_rows(sample) or _caption_files(sample) or lines or any(documents)
 
@@ -218,7 +218,9 @@ def _ocr(sample: Sample) -> bool:
         return True
     if any(word_list.quoted(line) is not None for text in _texts(sample, ".txt") for line in _whole_lines(text)[:1]):
         return True
-    patterns = (_PICTURE_KEY, _FORMS, _STEMS)
+    if any(_PICTURE_KEY.search(head) and not _CAPTION_KEY.search(head) for head in heads):
+        return True
+    patterns = (_FORMS, _STEMS)
     return any(_TEXT_LIST.match(head) or any(one.search(head) for one in patterns) for head in heads)
 
 
