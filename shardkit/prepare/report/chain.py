@@ -137,10 +137,10 @@ def _account(one: Dataset, inputs: Sequence[Dataset], missing: Sequence[str], ti
             hint="run `shardkit verify` on it and on its inputs",
         )
     for name, stated in (("tables/examples.parquet", counts["kept"]), (EXCLUSIONS, counts["excluded"])):
-        rows = next(entry.rows for entry in one.manifest.tables if entry.path == name)
+        rows = next((entry.rows for entry in one.manifest.tables if entry.path == name), None)
         if rows != stated:
             raise IntegrityError(
-                f"{name} has {rows} rows, the counts say {stated}",
+                f"{name} has {'no' if rows is None else rows} rows, the counts say {stated}",
                 where=str(one.path),
                 hint="run `shardkit verify` on it, or build it again",
             )

@@ -1,4 +1,4 @@
-"""`shardkit stats`: what a dataset holds by source and split, its licences, sizes, lengths and exclusions.
+"""`shardkit stats`: what a dataset holds, in every unit, and what became of every raw row.
 
 Read from columns and tables; no image is opened.
 """
@@ -6,22 +6,27 @@ Read from columns and tables; no image is opened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.engine import Progress, map_ordered, silent
-from shardkit.prepare.dedup.inputs import Slice, as_int32, open_slice, slices
+from shardkit.errors import IntegrityError
+from shardkit.prepare.dedup.inputs import as_int32, slices
+from shardkit.prepare.dedup.names import Names
+from shardkit.prepare.report.chain import balance, chain
+from shardkit.prepare.report.measure import MODALITIES, Measured, measure
+from shardkit.prepare.report.shares import Dimension, Numbers, sequence_units, shares
 from shardkit.store.dataset import Dataset
+from shardkit.text import language
 
 _QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
-_UNITS = ("examples", "images", "pixels", "bytes")
 _TOKENS = {"tokens": "num_tokens", "supervised": "num_supervised"}
 UNKNOWN = "unknown"
 
@@ -29,49 +34,63 @@ UNKNOWN = "unknown"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatsConfig:
     dataset: Path
+    objectives: Mapping[str, Fraction] = field(default_factory=dict)
+    """Weight of an objective's target tokens in the unit `loss`; 1 where it is not named."""
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Part:
-    positions: npt.NDArray[np.int64]
-    sources: list[str]
-    images: npt.NDArray[np.int64]
-    """[n] images of each row."""
-    text_lengths: npt.NDArray[np.int64]
-    """[n] characters."""
-    num_bytes: npt.NDArray[np.int64]
-    """[n] payload."""
-    widths: npt.NDArray[np.int64]
-    heights: npt.NDArray[np.int64]
-    """[m] of each image."""
+class _Rows:
+    """What was measured of all N rows, put in part by part."""
+
+    def __init__(self, count: int) -> None:
+        self.sources, self.annotators, self.languages = Names(count), Names(count), Names(count)
+        self.numbers = {
+            name: np.zeros(count, np.int64) for name in ("modalities", "images", "pixels", "characters", "num_bytes")
+        }
+        self._widths, self._heights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+
+    def put(self, part: Measured) -> None:
+        for name in ("sources", "annotators", "languages"):
+            getattr(self, name).put(part.positions, *getattr(part, name))
+        for name, values in self.numbers.items():
+            values[part.positions] = getattr(part, name)
+        self._widths.append(part.widths)
+        self._heights.append(part.heights)
+
+    def sizes(self) -> tuple[Numbers, Numbers]:
+        """Widths and heights of all images, in whatever order."""
+        return np.concatenate(self._widths), np.concatenate(self._heights)
 
 
 def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
     """The figures of a dataset as JSON values.
 
     Raises:
+        ConfigError: for a weight that is none.
         SourceError: where no dataset is.
-        IntegrityError: where a file is missing or damaged.
+        IntegrityError: where a file is missing or damaged, or rows are lost on the road from the raw inputs.
     """
     dataset = Dataset.open(config.dataset, base=config.bases)
+    accounts = balance(chain(dataset))
     table = dataset.table("examples", ["shard_index", "row"])
-    shards, rows = as_int32(table["shard_index"]), as_int32(table["row"])
-    pieces = list(slices(dataset, config.bases, shards, rows, np.arange(len(rows))))
-    splits = np.array([dataset.splits.index(shard.split) for shard in dataset.shards] or [0])[shards]
-    cells: dict[str, dict[str, Counter[str]]] = {}
-    texts = np.zeros(len(rows), np.int64)
-    widths, heights = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for done, part in enumerate(map_ordered(_measure, pieces, workers=config.workers), 1):
-        _add(cells, part, [dataset.splits[k] for k in splits[part.positions]])
-        texts[part.positions] = part.text_lengths
-        widths.append(part.widths)
-        heights.append(part.heights)
+    shards, positions = as_int32(table["shard_index"]), np.arange(table.num_rows)
+    if table.num_rows != accounts["final_rows"]:
+        raise IntegrityError(
+            f"tables/examples has {table.num_rows} rows, the counts say {accounts['final_rows']}",
+            where=str(config.dataset),
+            hint="run `shardkit verify` on it, or build it again",
+        )
+    pieces = list(slices(dataset, config.bases, shards, as_int32(table["row"]), positions))
+    rows = _Rows(table.num_rows)
+    for done, part in enumerate(map_ordered(measure, pieces, workers=config.workers), 1):
+        rows.put(part)
         on_progress(done, len(pieces), "reading")
+    splits = np.array([dataset.splits.index(shard.split) for shard in dataset.shards] or [0])[shards]
+    codes, names = rows.sources.sorted()
+    cells = _cells(rows, codes, names, splits, dataset.splits)
     _add_tokens(cells, dataset)
-    wide, high = np.concatenate(widths), np.concatenate(heights)
     counts = dataset.manifest.counts
     return {
         "dataset": str(config.dataset),
@@ -79,6 +98,7 @@ def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
         "stage": dataset.stage,
         "splits": list(dataset.splits),
         **{name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        "accounts": accounts,
         "totals": _sum(cell for row in cells.values() for cell in row.values()),
         "by_source": {source: _sum(row.values()) for source, row in sorted(cells.items())},
         "by_split": {split: _sum(row[split] for row in cells.values() if split in row) for split in dataset.splits},
@@ -86,12 +106,50 @@ def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
             source: {split: _sum([cell]) for split, cell in sorted(row.items())}
             for source, row in sorted(cells.items())
         },
+        "shares": _shares(rows, Dimension(name="source", names=names, codes=codes), dataset, config),
         "licences": _licences(dataset),
-        "text_characters": quantiles(texts),
+        "languages": _languages(rows),
+        **_distributions(rows, dataset),
+    }
+
+
+def _shares(rows: _Rows, source: Dimension, dataset: Dataset, config: StatsConfig) -> dict[str, Any]:
+    codes, names = rows.annotators.sorted()
+    dimensions = [
+        source,
+        Dimension(name="annotator", names=names, codes=codes),
+        Dimension(name="modality", names=MODALITIES, codes=rows.numbers["modalities"]),
+    ]
+    units = {
+        "example": np.ones(len(source.codes), np.int64),
+        "bytes": rows.numbers["num_bytes"],
+        "media": rows.numbers["pixels"],
+        **sequence_units(dataset, config.objectives),
+    }
+    return shares(dimensions, units)
+
+
+def _languages(rows: _Rows) -> dict[str, Any]:
+    """Examples by language; those without a text are not among them."""
+    codes, names = rows.languages.sorted()
+    counts = np.bincount(codes[codes >= 0], minlength=len(names)).tolist()
+    return {"model": language.model(), "examples": dict(zip(names, counts, strict=True))}
+
+
+def _distributions(rows: _Rows, dataset: Dataset) -> dict[str, Any]:
+    wide, high = rows.sizes()
+    found = {
+        "text_characters": quantiles(rows.numbers["characters"]),
+        "example_bytes": quantiles(rows.numbers["num_bytes"]),
+        "example_images": quantiles(rows.numbers["images"]),
         "image_width": quantiles(wide),
         "image_height": quantiles(high),
         "image_pixels": quantiles(wide * high),
     }
+    if dataset.has_table("lengths"):
+        tokens = dataset.table("lengths", ["num_tokens"])["num_tokens"]
+        found["sequence_tokens"] = quantiles(np.asarray(tokens.to_numpy(), np.int64))
+    return found
 
 
 def quantiles(values: npt.NDArray[np.int64]) -> dict[str, float]:
@@ -102,63 +160,28 @@ def quantiles(values: npt.NDArray[np.int64]) -> dict[str, float]:
     return {**found, "mean": round(float(values.mean()), 3)}
 
 
-def _measure(piece: Slice) -> _Part:
-    """Sizes of the rows of a slice; run by a worker."""
-    reader = open_slice(piece)
-    table = (
-        reader.columns(("example_id", "source", "segments", "images", "metadata"))
-        .take(pa.array(piece.rows))
-        .combine_chunks()
-    )
-    segments, images = _list(table["segments"]), _list(table["images"])
-    lengths = _per_row(segments, pc.utf8_length(segments.values.field("text")))
-    text_bytes = _per_row(segments, pc.binary_length(segments.values.field("text")))
-    image_bytes = _per_row(images, images.values.field("size"))
-    ids = _per_row(images, pc.binary_length(images.values.field("asset_id")))
-    others = [np.asarray(pc.binary_length(table[name]).to_numpy(), np.int64) for name in ("example_id", "metadata")]
-    part = _Part(
-        positions=piece.positions,
-        sources=table["source"].to_pylist(),
-        images=np.diff(images.offsets.to_numpy()).astype(np.int64),
-        text_lengths=lengths,
-        num_bytes=text_bytes + image_bytes + ids + sum(others),
-        widths=_ints(images.values.field("width")),
-        heights=_ints(images.values.field("height")),
-    )
-    reader.close()
-    return part
+Cells = dict[str, dict[str, Counter[str]]]
+"""Source -> split -> units."""
 
 
-def _list(column: pa.ChunkedArray) -> pa.ListArray:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+def _cells(
+    rows: _Rows, codes: Numbers, names: Sequence[str], splits: npt.NDArray[np.int64], split_names: Sequence[str]
+) -> Cells:
+    """Rows, images, pixels and bytes of each source in each split that has any."""
+    cells: Cells = {}
+    place = codes * len(split_names) + splits
+    found, inverse = np.unique(place, return_inverse=True)
+    sums = {"examples": np.bincount(inverse, minlength=len(found))}
+    for unit, name in (("images", "images"), ("pixels", "pixels"), ("bytes", "num_bytes")):
+        sums[unit] = np.zeros(len(found), np.int64)
+        np.add.at(sums[unit], inverse, rows.numbers[name])
+    for number, both in enumerate(found.tolist()):
+        source, split = names[both // len(split_names)], split_names[both % len(split_names)]
+        cells.setdefault(source, {})[split] = Counter({unit: int(values[number]) for unit, values in sums.items()})
+    return cells
 
 
-def _ints(values: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), np.int64)
-
-
-def _per_row(lists: pa.ListArray, values: pa.Array) -> npt.NDArray[np.int64]:
-    """The sum of each row's values."""
-    sums = np.append(0, np.cumsum(_ints(values)))
-    ends = lists.offsets.to_numpy()
-    return np.asarray(sums[ends[1:]] - sums[ends[:-1]], np.int64)
-
-
-def _add(cells: dict[str, dict[str, Counter[str]]], part: _Part, splits: Sequence[str]) -> None:
-    """Add the rows of a part to the cell of their source and split."""
-    pixels = part.widths * part.heights
-    of_row = np.append(0, np.cumsum(pixels))
-    ends = np.append(0, np.cumsum(part.images))
-    row_pixels = of_row[ends[1:]] - of_row[ends[:-1]]
-    keys = list(zip(part.sources, splits, strict=True))
-    for source, split in dict.fromkeys(keys):
-        own = np.array([key == (source, split) for key in keys], np.bool_)
-        values = (own.sum(), part.images[own].sum(), row_pixels[own].sum(), part.num_bytes[own].sum())
-        cell = cells.setdefault(source, {}).setdefault(split, Counter())
-        cell.update(dict(zip(_UNITS, map(int, values), strict=True)))
-
-
-def _add_tokens(cells: dict[str, dict[str, Counter[str]]], dataset: Dataset) -> None:
+def _add_tokens(cells: Cells, dataset: Dataset) -> None:
     """Sequences and tokens, where the dataset was tokenized."""
     if not dataset.has_table("lengths"):
         return
@@ -173,7 +196,7 @@ def _add_tokens(cells: dict[str, dict[str, Counter[str]]], dataset: Dataset) -> 
 
 def _sum(cells: Any) -> dict[str, int]:
     """Units added up; every example unit is named, 0 or not."""
-    total: Counter[str] = Counter(dict.fromkeys(_UNITS, 0))
+    total: Counter[str] = Counter(dict.fromkeys(("examples", "images", "pixels", "bytes"), 0))
     for cell in cells:
         total.update(cell)
     return dict(sorted(total.items()))
