@@ -98,7 +98,9 @@ def _near(rows: Rows, common: Keys) -> Edges:
 def _lineage(rows: Rows) -> Edges:
     """Rows with what they were made from; a parent that is not here still ties its children to one another."""
     parents = np.flatnonzero(np.isin(rows.ids, rows.parents))
-    return same_value(np.concatenate([rows.ids[parents], rows.parents]), np.concatenate([parents, rows.children]))
+    # 1 is nobody (ties.parents_of): what two rows do not say is nothing that they share.
+    named = np.where(rows.parents == 1, np.uint64(0), rows.parents)
+    return same_value(np.concatenate([rows.ids[parents], named]), np.concatenate([parents, rows.children]))
 
 
 def _near_to_many(rows: Rows, frequent: Keys, limit: int) -> Keys:
