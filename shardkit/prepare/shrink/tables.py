@@ -13,11 +13,9 @@ import pyarrow.compute as pc
 from shardkit.media.decode import DECODER
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.shrink.origin import stated
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
-
-DERIVED = "derived_from:"
-"""In `preprocessing` of provenance, before the asset id of the original and, behind `#`, its frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -58,18 +56,13 @@ class Renamed:
         at = self.assets.find(asset_keys(table))
         changed = pa.array(at >= 0)
         names = self.assets.take(at)
-        origin = pc.binary_join_element_wise(
-            DERIVED, pc.fill_null(table["asset_id"], ""), "#", pc.cast(pc.fill_null(table["frame"], 0), pa.string()), ""
-        )
         columns = {
             "example_id": self.examples.renamed(table["example_id"]),
             "asset_id": pc.coalesce(names, table["asset_id"]),
             "frame": pc.if_else(changed, pa.scalar(0, pa.int32()), table["frame"]),
             "digest": pc.if_else(changed, pc.binary_join_element_wise("sha256:", names, ""), table["digest"]),
             "decoder": pc.if_else(changed, DECODER, table["decoder"]),
-            "preprocessing": pc.if_else(
-                changed, pc.binary_join_element_wise("shrunk", origin, ","), table["preprocessing"]
-            ),
+            "preprocessing": pc.if_else(changed, stated(table), table["preprocessing"]),
             "derived_recipe": pc.if_else(changed, self.recipe, table["derived_recipe"]),
         }
         for name, column in columns.items():

@@ -18,6 +18,8 @@ from shardkit.media.load import load
 from shardkit.media.shrink import shrink as shrink_file
 from shardkit.prepare.audit import run as audit
 from shardkit.prepare.audit import verify
+from shardkit.prepare.lineage.forget.config import ForgetConfig
+from shardkit.prepare.lineage.forget.run import run as forget
 from shardkit.prepare.shrink import derive as derive_module
 from shardkit.prepare.shrink import run as shrink_run
 from shardkit.prepare.shrink.config import ShrinkConfig, ShrinkResult
@@ -274,3 +276,17 @@ def test_a_picture_that_does_not_decode_is_named(tmp_path: Path, monkeypatch: py
     ) as caught:
         shrink(tmp_path / "a", tmp_path / "b")
     assert caught.value.where.endswith(".arrow:1")
+
+
+def test_what_was_made_from_a_forgotten_original_goes(tmp_path: Path):
+    write(tmp_path / "a", [example(f"row {k}", photo(k)) for k in range(4)], looks=True)
+    original = by_text(tmp_path / "a")["row 2"].images[0].asset_id
+    shrink(tmp_path / "a", tmp_path / "b", max_side=60)
+    shrink(tmp_path / "b", tmp_path / "c", max_side=30)
+    rows = Dataset.open(tmp_path / "c").table("provenance", ["preprocessing"])["preprocessing"].to_pylist()
+    first = by_text(tmp_path / "b")["row 2"].images[0].asset_id
+    assert f"shrunk,derived_from:{first}#0,shrunk,derived_from:{original}#0" in rows
+    (tmp_path / "a").rename(tmp_path / "gone")  # lineage does not need the originals
+    forgotten = forget(ForgetConfig(input=tmp_path / "c", output=tmp_path / "d", assets=(original[:12],)))
+    assert forgotten.counts["excluded_by_reason"] == {"forgotten_asset": 1}
+    assert texts(Dataset.open(tmp_path / "d")) == ["row 0", "row 1", "row 3"]

@@ -25,8 +25,11 @@ from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.forget.criteria import Criteria, Marks, of_texts
 from shardkit.prepare.lineage.forget.reasons import ASSET, CODES, DERIVED, LICENCE, SOURCE
+from shardkit.prepare.lineage.index import Index
 
 _BLANK = "blank"
+_DERIVED_FROM = r"derived_from:(?P<asset>[0-9a-f]{64})"
+"""In the preprocessing of an image that was made from another one."""
 _ORIGIN = ("source", "input", "origin")
 """Columns of provenance that a source may be named by. Its group is no such: after a split it names a component."""
 
@@ -85,7 +88,8 @@ class Decider:
     @cached_property
     def _provenance(self) -> pa.Table:
         return self._dataset.table(
-            "provenance", ["asset_id", "example_id", "source", "input", "position", "origin", "licence"]
+            "provenance",
+            ["asset_id", "example_id", "source", "input", "position", "origin", "licence", "preprocessing"],
         )
 
     @cached_property
@@ -100,18 +104,14 @@ class Decider:
 
     @cached_property
     def _named(self) -> Keys:
-        """Named assets and files of the same bytes or pixels, ascending; blank pictures equal nothing by pixels."""
+        """Named assets, files of the same bytes or pixels, and what was made from any of them, ascending."""
         named = np.array(sorted(int(one[:16], 16) for one in self._criteria.assets), np.uint64)
-        if not len(named):
-            return named
-        table = self._dataset.table("assets", ["asset_id", "stored_xxh3", "pixel_id", "class"])
-        keys = leading(table["asset_id"])
-        plain = np.asarray(pc.fill_null(pc.not_equal(table["class"], _BLANK), True).to_numpy(), np.bool_)
-        pixels = np.where(plain, leading(table["pixel_id"]), np.uint64(0))
-        stored = leading(table["stored_xxh3"])
-        own = np.isin(keys, named)
-        same = np.isin(stored, stored[own]) | ((pixels != 0) & np.isin(pixels, pixels[own]))
-        return np.union1d(named, keys[same])
+        for index in self._ancestry.indices if len(named) else ():
+            named = np.union1d(named, _same_pictures(index, named))
+            table = index.provenance.columns("asset_id", "preprocessing")
+            originals = leading(pc.struct_field(pc.extract_regex(table["preprocessing"], _DERIVED_FROM), "asset"))
+            named = np.union1d(named, leading(table["asset_id"])[(originals != 0) & np.isin(originals, named)])
+        return named
 
     def decide(self) -> Decision:
         examples = self._dataset.table("examples")
@@ -198,3 +198,14 @@ class Decider:
             elsewhere=np.intersect1d(self._shown[hit & (self._shown != 0)], shown),
             stored=tuple(stored.filter(pc.invert(pc.is_in(stored, still))).to_pylist()),
         )
+
+
+def _same_pictures(index: Index, named: Keys) -> Keys:
+    """Files of the same stored bytes or pixels; blank pictures equal nothing by their pixels."""
+    table = index.dataset.table("assets", ["asset_id", "stored_xxh3", "pixel_id", "class"])
+    keys, stored = leading(table["asset_id"]), leading(table["stored_xxh3"])
+    plain = np.asarray(pc.fill_null(pc.not_equal(table["class"], _BLANK), True).to_numpy(), np.bool_)
+    pixels = np.where(plain, leading(table["pixel_id"]), np.uint64(0))
+    own = np.isin(keys, named)
+    same: Keys = keys[np.isin(stored, stored[own]) | ((pixels != 0) & np.isin(pixels, pixels[own]))]
+    return same

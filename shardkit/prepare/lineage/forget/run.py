@@ -24,6 +24,7 @@ from shardkit.prepare.lineage.forget.proof import Forgotten, prove
 from shardkit.prepare.lineage.forget.reasons import CODES, REASONS
 from shardkit.prepare.lineage.forget.tables import provenance, tables
 from shardkit.prepare.report.measure import payloads
+from shardkit.prepare.shrink.origin import originals
 from shardkit.prepare.split.write import Job, write_unit
 from shardkit.prepare.split.write import forget as close_shards
 from shardkit.records import Exclusion, Tally
@@ -91,16 +92,20 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
 
 
 def _whole_ids(ancestry: Ancestry, config: ForgetConfig) -> tuple[str, ...]:
-    """The assets that are named.
+    """The assets that are named; one that was shrunk since is known to the dataset before.
 
     Raises:
-        ConfigError: where the dataset has none of that id, or several.
+        ConfigError: where no dataset at hand has one of that id, or several fit.
     """
-    found = set()
+    found: set[str] = set()
     for given in config.assets:
         digits = given.strip().lower().removeprefix("sha256:")
         hexadecimal = all(sign in "0123456789abcdef" for sign in digits) and 8 <= len(digits) <= 64
-        ids = set(ancestry.own.asset_ids(ancestry.own.provenance_of_asset(digits))) if hexadecimal else set()
+        ids: set[str] = set()
+        for index in reversed(ancestry.indices if hexadecimal else []):
+            ids = ids or set(index.asset_ids(index.provenance_of_asset(digits)))
+        if hexadecimal and not ids:
+            ids = originals(ancestry.dataset.table("provenance", ["preprocessing"]), digits)
         if len(ids) != 1:
             raise ConfigError(
                 f"{len(ids)} assets have ids that begin with {digits}" if ids else f"no asset has the id {given!r}",
@@ -125,9 +130,9 @@ def _check_found(decision: Decision, criteria: Criteria, config: ForgetConfig) -
         return
     table = decision.examples
     sources = sorted(name for name in table["source"].unique().to_pylist() if name)
-    named = ", ".join((*criteria.sources, *criteria.licences))
+    named = ", ".join((*criteria.assets, *criteria.sources, *criteria.licences))
     raise ConfigError(
-        f"nothing in the dataset comes from or under {named}",
+        f"nothing in the dataset comes from {named}",
         where=str(config.input),
         hint=f"its sources are {', '.join(sources[:_NAMED])}{', ...' if len(sources) > _NAMED else ''}; "
         "`shardkit stats` shows licences, `shardkit trace` the origins of a picture",
