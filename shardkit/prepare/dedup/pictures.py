@@ -70,7 +70,7 @@ class Lists:
         return cls(of_row=np.full(num_rows, -1), page=nothing, edges=NearEdges.none(), crowded=nothing)
 
 
-def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool, workers: int) -> Lists:
+def find_lists(inputs: Inputs, signed: Signed, *, transforms: frozenset[str], near: bool, workers: int = 1) -> Lists:
     """Number the lists and, with `near`, find those that look alike.
 
     Raises:
