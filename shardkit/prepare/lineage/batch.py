@@ -69,6 +69,7 @@ class Batches:
         self._plans: dict[str, Plan] = {}
         self._saved: set[str] = set()
         """Digests of the plans whose blocks are saved."""
+        self._blocks: dict[tuple[str, int], list[dict[str, Any]]] = {}
 
     def packs(self, batch: BatchId) -> Packs:
         """What was in a batch.
@@ -100,7 +101,10 @@ class Batches:
 
     def _saved_place(self, plan: Plan, batch: BatchId) -> Cursor | None:
         """The place of a step from saved blocks, without planning those before it; None where they do not hold it."""
-        blocks = read_blocks(self._dataset.path, plan.digest, batch.epoch)
+        wanted = (plan.digest, batch.epoch)
+        if wanted not in self._blocks:
+            self._blocks[wanted] = read_blocks(self._dataset.path, *wanted)
+        blocks = self._blocks[wanted]
         if not blocks:
             return None
         number = batch.step * plan.settings.global_batch

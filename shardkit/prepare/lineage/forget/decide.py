@@ -46,6 +46,8 @@ class Decision:
     """First 64 bits of the ids of all files that are here, ascending."""
     gone_assets: Keys
     """Those whose bytes go, ascending."""
+    named: Keys
+    """What was asked for by id, with all that is the same or was made from it, here or in earlier datasets."""
     elsewhere: Keys
     """Those that lose an origin and stay by another one, ascending."""
     stored: tuple[str, ...]
@@ -195,6 +197,7 @@ class Decider:
             provenance=stays,
             assets=assets,
             gone_assets=gone_assets,
+            named=self._named,
             elsewhere=np.intersect1d(self._shown[hit & (self._shown != 0)], shown),
             stored=tuple(stored.filter(pc.invert(pc.is_in(stored, still))).to_pylist()),
         )

@@ -38,7 +38,11 @@ class Forgotten:
 
     @classmethod
     def of(cls, decision: Decision) -> Forgotten:
-        return cls(examples=decision.gone_ids, assets=decision.gone_assets, stored=frozenset(decision.stored))
+        return cls(
+            examples=decision.gone_ids,
+            assets=np.union1d(decision.gone_assets, decision.named),
+            stored=frozenset(decision.stored),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,8 @@ from shardkit.prepare.dedup.run import run as dedup
 from shardkit.prepare.lineage.forget import proof, tables
 from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
 from shardkit.prepare.lineage.forget.run import run
+from shardkit.prepare.shrink.config import ShrinkConfig
+from shardkit.prepare.shrink.run import run as shrink
 from shardkit.prepare.split.config import SplitConfig, parse_ratios
 from shardkit.prepare.split.run import run as split
 from shardkit.records import Tally
@@ -275,8 +277,8 @@ def test_settings_that_forget_nothing(lineage: Road, tmp_path: Path) -> None:
         ({"sources": ("",)}, "an empty name"),
         ({"assets": ("0" * 64,)}, "no asset has the id"),
         ({"assets": ("short",)}, "no asset has the id"),
-        ({"sources": ("https://nowhere.example",)}, "nothing in the dataset comes from or under https://nowhere"),
-        ({"licences": ("GPL",)}, "nothing in the dataset comes from or under GPL"),
+        ({"sources": ("https://nowhere.example",)}, "nothing in the dataset comes from https://nowhere"),
+        ({"licences": ("GPL",)}, "nothing in the dataset comes from GPL"),
     ):
         with pytest.raises(ConfigError, match=says):
             forget(lineage.split, tmp_path / "out", **given)
@@ -346,3 +348,14 @@ def test_other_datasets_that_still_hold_it(lineage: Road, tmp_path: Path) -> Non
     assert held["clean"]["bytes_in"] == [str(work / "table"), str(work / "web")]
     assert "no JSON" in held["broken"]["problem"]
     assert "not finished" in held["unfinished"]["problem"]
+
+
+def test_a_picture_that_was_made_smaller_goes_by_the_id_of_the_original(tmp_path: Path) -> None:
+    rows = [example("large", png(1, side=40)), example("small", png(2))]
+    write(tmp_path / "set", rows)
+    shrink(ShrinkConfig(input=tmp_path / "set", output=tmp_path / "shrunk", max_side=20))
+    given = {"assets": (sha256(png(1, side=40))[:12],), "also": (tmp_path,)}
+    result = forget(tmp_path / "shrunk", tmp_path / "out", **given)
+    assert [made.text for _, _, made in Dataset.open(tmp_path / "out").examples()] == ["small"]
+    assert result.report["assets"] == 1
+    assert [Path(one["path"]).name for one in result.also] == ["set", "shrunk"]
