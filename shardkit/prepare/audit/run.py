@@ -141,7 +141,8 @@ class _Audit:
         found = of_kind(sides, kind)
         if kind != "parent":
             return found
-        return found.take(among(found.values, np.unique(np.concatenate([side.made for side in sides]), axis=0)))
+        made = np.concatenate([np.empty((0, 2), np.uint64), *(side.made for side in sides)])
+        return found.take(among(found.values, np.unique(made, axis=0)))
 
     def _count(self, kind: str, found: Found) -> None:
         listed = self._boilerplate.get(kind)
