@@ -104,7 +104,7 @@ def command(
 
 def _table(result: SplitResult) -> str:
     counts, report = result.counts, result.report
-    groups, splits = report["groups"], report["splits"]
+    groups, splits = report["groups"], {name: report["splits"][name] for name in result.names}
     lines = [
         f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}",
         (
@@ -125,7 +125,7 @@ def _table(result: SplitResult) -> str:
     for title, rows in (("source", report["by_source"]), ("language", report["by_language"])):
         order = sorted(rows, key=lambda name: (-sum(cell["examples"] for cell in rows[name].values()), name))
         for name in order[:_LANGUAGES]:
-            cells = ", ".join(f"{split} {_cell(cell)}" for split, cell in rows[name].items())
+            cells = ", ".join(f"{split} {_cell(rows[name][split])}" for split in result.names)
             lines.append(f"  {title} {name}: {cells}")
         if len(order) > _LANGUAGES:
             lines.append(f"  {len(order) - _LANGUAGES} more by {title} with --json")

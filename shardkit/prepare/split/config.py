@@ -250,6 +250,8 @@ class SplitResult:
     dataset_id: str | None
     """None after a dry run."""
     unchanged: bool
+    names: tuple[str, ...]
+    """Of the splits, in the order asked."""
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]

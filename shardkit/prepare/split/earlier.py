@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys
-from shardkit.prepare.dedup.names import coded
 from shardkit.prepare.split.declared import path_key
 from shardkit.prepare.split.ties import KINDS, NEAR_KINDS, tie_bits
 from shardkit.store.dataset import Dataset
 
+_BATCH_ROWS = 65_536
 _LEVEL_OF = {kind: level for table in (KINDS, NEAR_KINDS) for level, kind in table.items()}
 
 
@@ -36,7 +36,8 @@ def joined(dataset: Dataset, num_rows: int) -> Indices:
     """
     if not dataset.has_table("groups"):
         return np.full(num_rows, -1)
-    return coded(dataset.table("groups", ["component"])["component"].to_pylist())[1]
+    component = dataset.table("groups", ["component"])["component"].combine_chunks().dictionary_encode()
+    return np.asarray(component.indices.to_numpy(), np.int64)
 
 
 def permitted(dataset: Dataset) -> tuple[Keys, Keys]:
@@ -75,8 +76,8 @@ def places(dataset: Dataset, left: pa.Table) -> pa.Table:
 def path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
     """Declared keys of rows with input and position."""
     key = path_key(group_by)
-    for name, position in zip(table["input"].to_pylist(), table["position"].to_pylist(), strict=True):
-        yield key(name, position)
+    for batch in table.select(["input", "position"]).to_batches(max_chunksize=_BATCH_ROWS):
+        yield from map(key, batch.column("input").to_pylist(), batch.column("position").to_pylist())
 
 
 _CHANGE_ALONE = frozenset({"dedup", "shrink"})

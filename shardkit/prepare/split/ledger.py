@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.components import Indices
@@ -45,12 +46,14 @@ class Ledger:
         new = (self.placed(keys) < 0) & (split_of[first] >= 0)
         keys, first, counts = keys[new], first[new], counts[new]
         declared = rows.declared[own][first]
-        ids = rows.examples["example_id"].take(pa.array(first)).to_pylist()
+        of_group = pa.array(declared >= 0)
+        named = pa.array(rows.names, pa.string()).take(pa.array(declared, mask=declared < 0))
+        ids = rows.examples["example_id"].take(pa.array(first)).combine_chunks()
         columns = {
             "order": np.arange(len(first)) + self.table.num_rows,
-            "key": [rows.names[d] if d >= 0 else example for d, example in zip(declared.tolist(), ids, strict=True)],
-            "kind": [GROUP if d >= 0 else EXAMPLE for d in declared],
-            "split": [names[s] for s in split_of[first]],
+            "key": pc.coalesce(named, ids),
+            "kind": pc.if_else(of_group, GROUP, EXAMPLE),
+            "split": pa.array(names, pa.string()).take(pa.array(split_of[first])),
             "rows": counts,
         }
         return pa.concat_tables([self.table, pa.table(columns, schema=TABLES["ledger"])])
@@ -60,29 +63,25 @@ def read_ledger(old: Dataset | None, names: tuple[str, ...]) -> Ledger:
     """The ledger of an older split.
 
     Raises:
-        ConfigError: where it is no split, or has a split that is not asked for now.
+        ConfigError: where it has a split that is not asked for now.
     """
     if old is None:
         return Ledger(table=TABLES["ledger"].empty_table(), keys=np.empty(0, np.uint64), splits=np.empty(0, np.int64))
-    if not old.has_table("ledger"):
-        raise ConfigError(
-            f"--like names a dataset made by {old.stage}, which has no ledger",
-            where=str(old.path),
-            hint="name the output of `shardkit split`",
-        )
     table = old.table("ledger").cast(TABLES["ledger"])
+    of_split = table["split"].combine_chunks().dictionary_encode()
     place = {name: number for number, name in enumerate(names)}
-    splits = table["split"].to_pylist()
-    for name in sorted(set(splits)):
+    for name in sorted(of_split.dictionary.to_pylist()):
         if name not in place:
             raise ConfigError(
                 f"the older split has a split {name!r}, which --ratios does not name",
                 where=str(old.path),
                 hint=f"give {name} a share in --ratios, or leave --ratios out to ask for the same ones",
             )
+    splits = np.array([place[name] for name in of_split.dictionary.to_pylist()], np.int64)[of_split.indices.to_numpy()]
     keys = np.zeros(table.num_rows, np.uint64)
-    of_group = np.array([kind == GROUP for kind in table["kind"].to_pylist()], np.bool_)
-    keys[of_group] = group_keys(table["key"].filter(pa.array(of_group)).to_pylist())
-    keys[~of_group] = example_keys(leading(table["key"].filter(pa.array(~of_group))))
+    group = pc.equal(table["kind"], GROUP)
+    of_group = np.asarray(group.to_numpy(), np.bool_)
+    keys[of_group] = [bits for batch in table["key"].filter(group).chunks for bits in group_keys(batch.to_pylist())]
+    keys[~of_group] = example_keys(leading(table["key"].filter(pc.invert(group))))
     order = np.argsort(keys)
-    return Ledger(table=table, keys=keys[order], splits=np.array([place[s] for s in splits], np.int64)[order])
+    return Ledger(table=table, keys=keys[order], splits=splits[order])

@@ -15,6 +15,9 @@ from shardkit.prepare.dedup.keys import group_starts
 from shardkit.prepare.split.groups import Groups
 from shardkit.sequence.plan.order import mix64_array
 
+UNIT_ROWS = 131_072
+"""Small rows would make one unit of a million, and one worker write all of it."""
+
 
 def stream_order(groups: Groups, rows: Indices, *, salt: str) -> Indices:
     """`rows` of one split in streaming order.
@@ -58,7 +61,7 @@ def _main_sources(groups: Groups, by_component: Indices, starts: Indices) -> Ind
 
 
 def cut_units(sizes: npt.NDArray[np.int64], components: Indices, *, unit_size: int) -> list[slice]:
-    """Cut an order into units of at most `unit_size` payload bytes, if no single row is larger.
+    """Cut an order into units of at most `unit_size` payload bytes, if no single row is larger, and UNIT_ROWS rows.
 
     A unit ends between components; one that is larger than a unit begins a new one and is cut between its rows.
 
@@ -68,22 +71,23 @@ def cut_units(sizes: npt.NDArray[np.int64], components: Indices, *, unit_size: i
     """
     ends = np.cumsum(sizes)
     borders, begin = [0], 0
+    full = _full(ends, begin, unit_size)
     for start, stop in pairwise([*group_starts(components).tolist(), len(sizes)]):
-        if _bytes(ends, begin, stop) <= unit_size:
-            continue
-        if start > begin:
+        if stop > full and start > begin:
             borders.append(start)
-            begin = start
-        while begin < stop and _bytes(ends, begin, stop) > unit_size:
-            limit = unit_size + (int(ends[begin - 1]) if begin else 0)
-            begin = max(int(np.searchsorted(ends, limit, side="right")), begin + 1)
+            begin, full = start, _full(ends, start, unit_size)
+        while begin < stop and stop > full:
+            begin = max(full, begin + 1)
             borders.append(begin)
+            full = _full(ends, begin, unit_size)
     borders.append(len(sizes))
     return [slice(begin, end) for begin, end in pairwise(borders) if end > begin]
 
 
-def _bytes(ends: npt.NDArray[np.int64], begin: int, stop: int) -> int:
-    return int(ends[stop - 1] - (ends[begin - 1] if begin else 0))
+def _full(ends: npt.NDArray[np.int64], begin: int, unit_size: int) -> int:
+    """Where a unit that begins at `begin` has no room any more."""
+    before = int(ends[begin - 1]) if begin else 0
+    return min(int(np.searchsorted(ends, before + unit_size, side="right")), begin + UNIT_ROWS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -330,6 +330,7 @@ def _result(
         path=config.output if dataset else None,
         dataset_id=dataset.id if dataset else None,
         unchanged=unchanged,
+        names=config.names,
         counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
         report=report,
     )
