@@ -31,7 +31,7 @@ from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.formats import SOURCES, Source
 from shardkit.prepare.ingest.formats.detect import AUTO, resolved
 from shardkit.prepare.ingest.group import group_key
-from shardkit.prepare.ingest.grown import only_new
+from shardkit.prepare.ingest.grown import only_new, tails
 from shardkit.prepare.ingest.label_vocab import vocabulary_digest
 from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.missing_urls import check_place, write_missing
@@ -82,14 +82,14 @@ def run(
         job=Job(config=config, source=name, recipe=fingerprint(recipe), roots=listing.roots, url_maps=url_maps),
         maps=tuple(digest_input(path, listing.roots.name(path)) for path in url_maps),
         on_progress=on_progress,
-        total=sum(file.size for _, file in listing.inputs),
+        total=sum(file.size - file.start for _, file in listing.inputs),
     )
     if config.dry_run or config.output is None:
         return ingest.rehearse()
     with Output(
         config.output,
         stage="ingest",
-        recipe=recipe,
+        recipe={**recipe, **tails(listing)},
         inputs=ingest.input_names,
         protected=_protected(config),
         overwrite=config.overwrite,

@@ -24,6 +24,10 @@ class InputFile:
     """In bytes."""
     beside: tuple[InputFile, ...] = ()
     """Tables that say more of the records of an archive."""
+    start: int = 0
+    """Bytes at its head that are left out, whole lines: an older dataset holds them. Only of plain JSON lines."""
+    first: int = 1
+    """Number of the line that begins there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -184,3 +185,52 @@ def test_other_sources_and_places_are_refused(tmp_path: Path):
                 format="caption", paths=(dump,), output=tmp_path / "old", source="else", new_since=(tmp_path / "old",)
             )
         )
+
+
+def lines(first: int, count: int) -> str:
+    return "".join(json.dumps({"text": f"line {number}", "n": number}) + "\n" for number in range(first, first + count))
+
+
+def rows_of(path: Path) -> list[tuple[str, str, str]]:
+    table = Dataset.open(path).table("examples", ["example_id", "input", "position"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("unit_size", [256_000_000, 100])
+def test_of_a_file_that_grew_only_the_new_lines_are_read(tmp_path: Path, unit_size: int):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    olds: list[Path] = []
+    for step, (first, count) in enumerate(((0, 10), (10, 7), (17, 1))):
+        with (dump / "a.jsonl").open("a") as file:
+            file.write("\n" + lines(first, count))  # a blank line has a number too
+        out = tmp_path / f"step{step}"
+        result = ingest(out, dump, "rows", new_since=tuple(olds), unit_size=unit_size)
+        assert result.tally.read == count
+        assert ingest(out, dump, "rows", new_since=tuple(olds), unit_size=unit_size).unchanged
+        olds.append(out)
+    assert Dataset.open(tmp_path / "step2").recipe["tails"] == {"a.jsonl": [(dump / "a.jsonl").stat().st_size - 30, 20]}
+    concat(ConcatConfig(inputs=tuple(olds), output=tmp_path / "both"))
+    ingest(tmp_path / "fresh", dump, "rows", unit_size=unit_size)
+    assert rows_of(tmp_path / "both") == rows_of(tmp_path / "fresh")
+    assert ingest(tmp_path / "none", dump, "rows", new_since=(tmp_path / "both",), unit_size=unit_size).tally.read == 0
+    fingerprints = {
+        row
+        for path in (*olds, tmp_path / "fresh")
+        for row in Dataset.open(path).table("provenance")["derived_recipe"].to_pylist()
+    }
+    assert len(fingerprints) <= 1
+
+
+def test_lines_that_did_not_end_or_are_packed_are_changes(tmp_path: Path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    (dump / "a.jsonl").write_text(lines(0, 2).rstrip("\n"))
+    (dump / "b.jsonl.gz").write_bytes(gzip.compress(lines(10, 2).encode(), mtime=0))
+    ingest(tmp_path / "old", dump, "rows")
+    with (dump / "a.jsonl").open("a") as file:
+        file.write("\n" + lines(2, 1))
+    with (dump / "b.jsonl.gz").open("ab") as packed:
+        packed.write(gzip.compress(lines(12, 1).encode(), mtime=0))
+    with pytest.raises(SourceError, match=r"others now, or gone: a.jsonl, b.jsonl.gz"):
+        ingest(tmp_path / "new", dump, "rows", new_since=(tmp_path / "old",))

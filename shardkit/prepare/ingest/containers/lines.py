@@ -51,18 +51,26 @@ def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Sli
 
     A compressed file is cut by its bytes after decompression, and only where it is larger than a unit itself.
     """
-    if file.size <= config.unit_size:
-        yield Slice(container="jsonl", file=file, end=-1, size=file.size)
+    if file.size - file.start <= config.unit_size:
+        yield _slice(file, file.start, -1, file.first)
         return
-    rest, line = 0, 1
+    rest, line = file.start, file.first
     stream = Stream(file)
     try:
         for start, end, first, following in _cuts(_blocks(stream, file, config), config.unit_size):
-            yield Slice(container="jsonl", file=file, start=start, end=end, first=first, size=end - start)
-            rest, line = end, following
+            if end > file.start:
+                yield (
+                    _slice(file, start, end, first) if start > file.start else _slice(file, file.start, end, file.first)
+                )
+                rest, line = end, following
     finally:
         stream.close()
-    yield Slice(container="jsonl", file=file, start=rest, end=-1, first=line, size=max(0, file.size - rest))
+    yield _slice(file, rest, -1, line)
+
+
+def _slice(file: InputFile, start: int, end: int, first: int) -> Slice:
+    size = max(0, (file.size if end < 0 else end) - start)
+    return Slice(container="jsonl", file=file, start=start, end=end, first=first, size=size)
 
 
 def _cuts(blocks: Iterator[bytes], unit: int) -> Iterator[tuple[int, int, int, int]]:
