@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shardkit.digest import sha256, xxh3
 from shardkit.media.decode import Picture, decode, decode_pages
 from shardkit.media.limits import MediaLimits
-from shardkit.media.phash import Looks, looks
+from shardkit.media.phash import Looks, Sketch, looks_of, sketch
 from shardkit.media.pixels import pixel_id
 from shardkit.media.reasons import REASONS, BadMedia
 from shardkit.media.stored import Pages, Stored
@@ -48,10 +48,15 @@ class Media:
     """What decoding changes, by name: orientation, alpha_on_white, depth_to_8, cmyk_to_rgb, icc_to_srgb, icc_ignored,
     frames_left_out. And `metadata_left`, of a file too strange to be taken apart for sure, and `page_not_cut`, of a page
     that could not be taken out of its file and is stored with all of it."""
-    looks: Looks
-    """Perceptual hashes and class of the picture."""
+    sketch: Sketch
+    """What its looks are made of; `shardkit.media.phash.looks_of` makes those of many at once."""
     has_gps: bool = False
     """The bytes as they came say where the picture was taken."""
+
+    @property
+    def looks(self) -> Looks:
+        """Perceptual hashes and class of the picture."""
+        return looks_of([self.sketch])[0]
 
 
 def load(
@@ -115,6 +120,6 @@ def _media(picture: Picture, frame: int, asset_id: str, stored: Stored) -> Media
         num_removed_bytes=sum(stripped.removed.values()),
         orientation=picture.orientation,
         changes=(*picture.changes, *stored.changes),
-        looks=looks(picture.image, picture.grey),
+        sketch=sketch(picture.image, picture.grey),
         has_gps=picture.has_gps,
     )

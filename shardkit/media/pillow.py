@@ -60,7 +60,7 @@ def opened(data: bytes | memoryview, limits: MediaLimits) -> Iterator[tuple[Form
         _check_webp(data, limits)
     with reading(kind, "header"):
         image = Image.open(io.BytesIO(data), formats=[kind.name])
-    with image:
+    with _QUIET, image:  # held until the picture is closed: coming and going costs more than the header
         limits.check_size(*image.size)
         yield kind, image
 

@@ -7,7 +7,7 @@ process that makes examples hands columns to the one that writes them (`Rows`), 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -37,11 +37,14 @@ class Rows:
     """[n] payload, in bytes."""
     num_images: list[int]
     """[n]"""
+    num_origins: list[int] = field(default_factory=list)
+    """[n] rows of provenance; empty where there are none."""
     places: pa.RecordBatch
     """[n] input, position, parent_id, has_email and has_phone, as tables/examples has them."""
     assets: pa.RecordBatch
+    """[m] rows of tables/assets, or none at all."""
     provenance: pa.RecordBatch
-    """[m] rows of their tables each, or none at all."""
+    """Rows of provenance/provenance.parquet, in the order of the examples."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -60,28 +63,31 @@ class Rows:
         if start == 0 and stop == len(self):
             return self
         first, last = sum(self.num_images[:start]), sum(self.num_images[:stop])
+        origin, past = sum(self.num_origins[:start]), sum(self.num_origins[:stop])
         return Rows(
             facts=self.facts.slice(start, stop - start),
             pictures=self.pictures[first:last],
             sizes=self.sizes[start:stop],
             num_images=self.num_images[start:stop],
+            num_origins=self.num_origins[start:stop],
             places=self.places.slice(start, stop - start),
             assets=self.assets.slice(first, last - first),
-            provenance=self.provenance.slice(first, last - first),
+            provenance=self.provenance.slice(origin, past - origin),
         )
 
     def __reduce__(self) -> tuple[Callable[..., Rows], tuple[object, ...]]:
         # A batch that is pickled as it is takes its types along with every column.
         parts = [getattr(self, name).serialize().to_pybytes() for name in _SCHEMAS]
-        return _restored, (self.pictures, self.sizes, self.num_images, *parts)
+        return _restored, (self.pictures, (self.sizes, self.num_images, self.num_origins), *parts)
 
 
-def _restored(pictures: list[bytes], sizes: list[int], num_images: list[int], *parts: bytes) -> Rows:
+def _restored(pictures: list[bytes], numbers: tuple[list[int], list[int], list[int]], *parts: bytes) -> Rows:
+    sizes, num_images, num_origins = numbers
     batches = {
         name: pa.ipc.read_record_batch(pa.py_buffer(part), schema)
         for (name, schema), part in zip(_SCHEMAS.items(), parts, strict=True)
     }
-    return Rows(pictures=pictures, sizes=sizes, num_images=num_images, **batches)
+    return Rows(pictures=pictures, sizes=sizes, num_images=num_images, num_origins=num_origins, **batches)
 
 
 def to_rows(
@@ -89,23 +95,25 @@ def to_rows(
     places: Sequence[Mapping[str, Any]],
     *,
     assets: Sequence[Mapping[str, Any]] = (),
-    provenance: Sequence[Mapping[str, Any]] = (),
+    provenance: Sequence[Sequence[Mapping[str, Any]]] = (),
 ) -> Rows:
     """Examples on their way into a unit.
 
     Args:
         places: of each example its input and position, and what is known of parent_id, has_email and has_phone.
         assets: a row of tables/assets for each image of the examples, in order, as far as it is known; or none.
-        provenance: the same of provenance/provenance.parquet.
+        provenance: rows of provenance/provenance.parquet for each example; or none for any.
     """
+    origins = [row for rows in provenance for row in rows]
     return Rows(
         facts=to_facts(examples),
         pictures=[image.data for example in examples for image in example.images],
         sizes=[payload(example) for example in examples],
         num_images=[len(example.images) for example in examples],
+        num_origins=[len(rows) for rows in provenance],
         places=pa.RecordBatch.from_pylist(list(places), schema=_PLACES),
         assets=pa.RecordBatch.from_pylist(list(assets), schema=TABLES["assets"]),
-        provenance=pa.RecordBatch.from_pylist(list(provenance), schema=PROVENANCE),
+        provenance=pa.RecordBatch.from_pylist(origins, schema=PROVENANCE),
     )
 
 

@@ -119,7 +119,7 @@ class _Waiting:
     examples: list[Example] = field(default_factory=list)
     places: list[Mapping[str, Any]] = field(default_factory=list)
     assets: list[Mapping[str, Any]] = field(default_factory=list)
-    provenance: list[Mapping[str, Any]] = field(default_factory=list)
+    provenance: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     bytes: int = 0
     """Of their pictures."""
 
@@ -170,7 +170,7 @@ class UnitWriter:
 
         Args:
             assets: a row of tables/assets for each image, as far as it is known, the rest is null; or none for any example.
-            provenance: the same of provenance/provenance.parquet.
+            provenance: rows of provenance/provenance.parquet.
             parent_id: the example that this one was made from, where its id changed.
             marks: what was found in its texts: has_email, has_phone; null where nobody looked.
         """
@@ -178,7 +178,7 @@ class UnitWriter:
         waiting.examples.append(example)
         waiting.places.append({"input": input, "position": position, "parent_id": parent_id, **(marks or {})})
         waiting.assets += assets
-        waiting.provenance += provenance
+        waiting.provenance.append(provenance)
         waiting.bytes += sum(len(image.data) for image in example.images)
         if len(waiting.examples) >= BLOCK_ROWS or waiting.bytes >= BLOCK_BYTES:
             self._take_waiting()

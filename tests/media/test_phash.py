@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from shardkit.media import phash
 from shardkit.media.decode import decode, decode_rgb
 from shardkit.media.limits import MediaLimits
-from shardkit.media.phash import CLASSES, looks
+from shardkit.media.phash import CLASSES, looks, looks_of, sketch
 from tests.media.builders import encode
 
 
@@ -63,7 +63,7 @@ def test_frequencies_are_the_exact_sums_of_whole_numbers(seed):
 
     slow = across @ cells.astype(np.int64) @ across.T
 
-    assert np.array_equal(phash._lowest_frequencies(cells), slow)
+    assert np.array_equal(phash._lowest_frequencies(cells[None])[0], slow)
     assert np.abs(slow).max() < 2**53
 
 
@@ -74,9 +74,9 @@ def test_no_cosine_lies_where_rounding_could_go_either_way():
 
 def test_a_bit_is_a_frequency_above_the_median():
     frequencies = np.arange(256.0).reshape(16, 16)
-    assert phash._bits(frequencies) == "00" * 16 + "ff" * 16
+    assert phash._bits(frequencies[None]) == ["00" * 16 + "ff" * 16]
     frequencies[7, 15], frequencies[8, 0] = 127.5, 127.5  # two at the middle that are equal: neither is above
-    assert int(phash._bits(frequencies), 16).bit_count() == 127
+    assert int(phash._bits(frequencies[None])[0], 16).bit_count() == 127
 
 
 @pytest.mark.parametrize("fmt", ["PNG", "BMP", "TIFF"])
@@ -155,7 +155,7 @@ def test_greys_of_the_file_look_as_the_picture_does():
     picture = decode(data, frame=0, limits=MediaLimits())
     assert picture.grey is not None
     assert picture.grey.tobytes() == picture.image.convert("L").tobytes() == grey.tobytes()
-    assert looks(picture.image, picture.grey) == looks(picture.image)
+    assert looks_of([sketch(picture.image, picture.grey)]) == [looks(picture.image)]
     assert decode(encode(scene(), "PNG"), frame=0, limits=MediaLimits()).grey is None
     turned = grey.copy()
     exif = Image.Exif()
@@ -164,3 +164,12 @@ def test_greys_of_the_file_look_as_the_picture_does():
     assert picture.grey is not None
     assert picture.grey.tobytes() == picture.image.convert("L").tobytes()
     assert picture.grey.size == picture.image.size == (grey.height, grey.width)
+
+
+def test_many_at_once_look_as_each_alone():
+    images = [scene(seed=seed) for seed in range(30)] + [page(seed=seed) for seed in range(10)]
+    images += [Image.new("RGB", (w, h), (v, v, v)) for w, h, v in [(1, 1, 0), (3, 500, 255), (500, 3, 90)]]
+    found = looks_of([sketch(image) for image in images])
+    assert found == [looks(image) for image in images]
+    assert {one.picture_class for one in found} == {"picture", "page", "blank"}
+    assert looks_of([]) == []

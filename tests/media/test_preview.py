@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shardkit.media.preview import SIDE, preview_of
+from shardkit.media.preview import SIDE, previews_of
 
 
 def cells(seed=0):
@@ -11,7 +11,7 @@ def cells(seed=0):
 
 
 def small(greys):
-    return np.frombuffer(preview_of(greys), np.uint8).reshape(SIDE, SIDE)
+    return np.frombuffer(previews_of(greys[None])[0], np.uint8).reshape(SIDE, SIDE)
 
 
 def test_without_a_border_each_grey_is_the_mean_of_sixteen():
@@ -38,4 +38,13 @@ def test_a_side_that_is_not_of_one_grey_stays():
 
 
 def test_a_picture_of_one_grey_stays_whole():
-    assert preview_of(np.full((128, 128), 77, np.uint8)) == bytes([77]) * SIDE * SIDE
+    assert previews_of(np.full((1, 128, 128), 77, np.uint8)) == [bytes([77]) * SIDE * SIDE]
+
+
+def test_many_at_once_are_as_each_alone():
+    greys = np.stack([cells(seed) for seed in range(9)])
+    greys[2, :20] = 255
+    greys[5] = 3
+    greys[7, :, 100:] = 0
+    assert previews_of(greys) == [preview for one in greys for preview in previews_of(one[None])]
+    assert len(set(previews_of(greys))) == 9

@@ -84,13 +84,7 @@ def _of_dataset(dataset: Dataset) -> Iterator[Item]:
         for image in example.images:
             known = looks.get((image.asset_id, image.frame), {})
             if known.get("phash_fine") is None:
-                media = load(image.data, frame=image.frame)
-                known = {
-                    "phash": media.looks.phash,
-                    "phash_fine": media.looks.phash_fine,
-                    "preview": media.looks.preview,
-                    "class": media.looks.picture_class,
-                }
+                known = load(image.data, frame=image.frame).looks.columns()
             pictures.append(
                 Picture(
                     asset_id=image.asset_id,
@@ -221,13 +215,14 @@ def _item(found: Fields, pictures: tuple[Picture, ...], place: str) -> Item:
 def _picture(ref: ImageRef, reader: Reader, folder: str, *, keep: bool) -> Picture:
     data = reader.image(ref, folder)
     media: Media = load(data)
+    looks = media.looks
     return Picture(
         asset_id=media.asset_id,
         frame=media.frame,
         pixel_id=media.pixel_id,
-        phash=media.looks.phash,
-        phash_fine=media.looks.phash_fine,
-        preview=media.looks.preview,
-        picture_class=media.looks.picture_class,
+        phash=looks.phash,
+        phash_fine=looks.phash_fine,
+        preview=looks.preview,
+        picture_class=looks.picture_class,
         data=data if keep else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.ingest.config import IngestConfig
@@ -18,7 +19,13 @@ def column(names: Iterable[str], wanted: str, known: tuple[str, ...], config: In
     given = config.fields.get(wanted) or (config.fields.get("text") if wanted == "caption" else None)
     if given is not None:
         return given if given in names else None
-    folded = {name.casefold(): name for name in reversed(list(names))}
+    return _known_column(tuple(names), known)
+
+
+@lru_cache(maxsize=4096)
+def _known_column(names: tuple[str, ...], known: tuple[str, ...]) -> str | None:
+    """Most records of a dump have the same names."""
+    folded = {name.casefold(): name for name in reversed(names)}
     return next((folded[header] for header in known if header in folded), None)
 
 

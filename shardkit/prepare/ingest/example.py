@@ -12,6 +12,7 @@ from shardkit.errors import SourceError
 from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
 from shardkit.media.load import Media, load, load_pages
+from shardkit.media.phash import Sketch
 from shardkit.media.reasons import BadMedia
 from shardkit.prepare.ingest.draft import Draft, ImageRef
 from shardkit.prepare.ingest.layout import clipped, scaled
@@ -52,6 +53,9 @@ class Kept:
     input: str
     position: str
     assets: tuple[dict[str, Any], ...]
+    """Without the columns of their looks."""
+    sketches: tuple[Sketch, ...]
+    """What those are made of."""
     provenance: tuple[dict[str, Any], ...]
     marks: dict[str, bool]
     """has_email and has_phone of its texts."""
@@ -106,6 +110,7 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
         input=draft.input,
         position=draft.position,
         assets=tuple(_asset(one) for one in media),
+        sketches=tuple(one.media.sketch for one in media),
         provenance=tuple(
             row for number, one in enumerate(media) for row in _provenance(example, number, one, draft, policy)
         ),
@@ -218,7 +223,8 @@ def _segments(segments: tuple[Segment, ...], places: Mapping[int, int]) -> tuple
             kept.append(segment)
         elif segment.image in places:
             moved[number] = len(kept)
-            kept.append(replace(segment, image=places[segment.image]))
+            place = places[segment.image]
+            kept.append(segment if place == segment.image else replace(segment, image=place))
     return tuple(kept), moved
 
 
@@ -230,7 +236,8 @@ def _relations(
         images = tuple(dict.fromkeys(places[k] for k in relation.images if k in places))
         if images or not relation.images or (relation.kind == "interleaved" and relation.scope != "image"):
             segments = tuple(moved[k] for k in relation.segments if k in moved)
-            kept.append(replace(relation, images=images, segments=segments))
+            same = (images, segments) == (relation.images, relation.segments)
+            kept.append(relation if same else replace(relation, images=images, segments=segments))
     return tuple(kept)
 
 
@@ -256,10 +263,6 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
         "size": loaded.size,
         "stored_xxh3": media.stored_xxh3,
         "pixel_id": media.pixel_id,
-        "phash": media.looks.phash,
-        "phash_fine": media.looks.phash_fine,
-        "preview": media.looks.preview,
-        "class": media.looks.picture_class,
         "has_gps": media.has_gps,
     }
 

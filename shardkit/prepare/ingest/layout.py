@@ -16,7 +16,7 @@ def clipped(items: Sequence[LayoutItem], width: int, height: int, changes: Count
     """
     kept = []
     for item in items:
-        if not item.polygon:
+        if not item.polygon or _is_inside(item.polygon, width, height):
             kept.append(item)
             continue
         points = _clip(item.polygon, width, height)
@@ -38,6 +38,12 @@ def scaled(
     return tuple(
         replace(item, polygon=tuple(value * by[k % 2] for k, value in enumerate(item.polygon))) for item in items
     )
+
+
+def _is_inside(polygon: tuple[float, ...], width: int, height: int) -> bool:
+    """Whether it has an area, all of it inside: what most have, and what stays as it is."""
+    xs, ys = polygon[0::2], polygon[1::2]
+    return 0 <= min(xs) < max(xs) <= width and 0 <= min(ys) < max(ys) <= height
 
 
 def _has_area(polygon: tuple[float, ...]) -> bool:

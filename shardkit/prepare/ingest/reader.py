@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,9 @@ class Reader:
         self._roots = roots
         self._max_bytes = max_bytes
         self._urls: Mapping[str, Place] = load_maps(url_maps) if url_maps else {}
+        self._folders: dict[str, str] = {}
+        self._reasons: dict[tuple[str, str], str] = {}
+        """(path, folder) of images that were asked for -> why there was none, or nothing."""
 
     def image(self, ref: ImageRef, folder: str) -> bytes:
         """The bytes of an image.
@@ -52,6 +56,15 @@ class Reader:
             return ref.data
         if ref.path.startswith("data:"):
             return data_uri(ref.path)
+        try:
+            data = self._named(ref, folder)
+        except Bad as bad:
+            self._reasons[ref.path, folder] = bad.reason
+            raise
+        self._reasons[ref.path, folder] = ""
+        return data
+
+    def _named(self, ref: ImageRef, folder: str) -> bytes:
         text, roots = ref.path, self._roots.of_input(folder)
         if ref.path in self._urls:
             place = self._urls[ref.path]
@@ -61,7 +74,7 @@ class Reader:
         elif is_address(ref.path):
             return self._of_address(ref.path, folder)
         try:
-            path = _located(text, roots, shorten=ref.shorten)
+            path = _located(text, roots, self._folders, shorten=ref.shorten)
         except Bad:
             if not os.path.isabs(text):
                 self._note(missing(text, folder))
@@ -100,11 +113,11 @@ class Reader:
         for ref in refs:
             address = ref.path if is_address(ref.path) else ref.origin
             if ref.data is None and address is not None and address.lower().startswith(_FETCHED):
-                try:
-                    self.image(ref, folder)
-                except Bad as bad:
-                    if bad.reason == "asset_missing":
-                        found[address] = None
+                if (ref.path, folder) not in self._reasons:
+                    with contextlib.suppress(Bad):  # noted
+                        self.image(ref, folder)
+                if self._reasons.get((ref.path, folder)) == "asset_missing":
+                    found[address] = None
         return list(found)
 
     def first_of(self, texts: Sequence[str], folder: str) -> str:
@@ -121,7 +134,7 @@ class Reader:
                     return text
                 continue
             try:
-                locate(text, self._roots.of_input(folder))
+                locate(text, self._roots.of_input(folder), self._folders)
             except Bad as bad:
                 if bad.reason != "path_outside" and not os.path.isabs(text):
                     self._note(missing(text, folder))
@@ -136,7 +149,7 @@ class Reader:
     def below_root(self, name: str) -> bytes:
         """The bytes of an input file by its name relative to the input root."""
         try:
-            path = locate(name, (self._roots.input_root,))
+            path = locate(name, (self._roots.input_root,), self._folders)
         except Bad:
             self.unread(name)
             raise
@@ -162,17 +175,17 @@ class Reader:
         self.files.setdefault(file.name, file)
 
 
-def _located(text: str, roots: tuple[str, ...], *, shorten: bool) -> str:
+def _located(text: str, roots: tuple[str, ...], folders: dict[str, str], *, shorten: bool) -> str:
     """`locate`, of `text` or else of the longest of its ends that names a file."""
     try:
-        return locate(text, roots)
+        return locate(text, roots, folders)
     except Bad as bad:
         parts = text.replace("\\", "/").split("/")
         if not shorten or bad.reason not in ("asset_missing", "path_outside"):
             raise
         for first in range(1, len(parts)):
             try:
-                return locate("/".join(parts[first:]), roots)
+                return locate("/".join(parts[first:]), roots, folders)
             except Bad as shorter:
                 if shorter.reason not in ("asset_missing", "path_outside"):
                     raise

@@ -56,7 +56,7 @@ class Roots:
         """The name under which a resolved path is recorded; never an absolute path."""
         for prefix, root in self._named():
             if _inside(path, root):
-                return prefix + os.path.relpath(path, root).replace(os.sep, "/")
+                return prefix + path[len(root) :].lstrip(os.sep).replace(os.sep, "/")
         raise AssertionError(f"a path outside every root was read: {path}")
 
     def path(self, name: str) -> str | None:
@@ -81,8 +81,11 @@ def is_address(text: str) -> bool:
     return bool(_ADDRESS.match(text)) or text.startswith("//")
 
 
-def locate(text: str, roots: tuple[str, ...]) -> str:
+def locate(text: str, roots: tuple[str, ...], folders: dict[str, str] | None = None) -> str:
     """The resolved path of the regular file that `text` names below one of `roots`.
+
+    Args:
+        folders: remembers for a while to where folders resolve: most files of a dump lie in few of them.
 
     Raises:
         Bad: where it leads outside, or is no regular file.
@@ -92,7 +95,7 @@ def locate(text: str, roots: tuple[str, ...]) -> str:
     outside = True
     for spelling, root in ((spelling, root) for spelling in _spellings(text) for root in roots):
         try:
-            path = os.path.realpath(os.path.join(root, spelling))
+            path = _resolved(os.path.join(root, spelling), folders)
             if not _inside(path, root):
                 continue
             outside = False
@@ -106,6 +109,17 @@ def locate(text: str, roots: tuple[str, ...]) -> str:
     if outside:
         raise Bad("path_outside", f"{plain(text)} leads out of the folders that may be read")
     raise Bad("asset_missing", f"there is no file {plain(text)}")
+
+
+def _resolved(path: str, folders: dict[str, str] | None) -> str:
+    """`os.path.realpath`, which looks at every folder on the way again."""
+    folder, name = os.path.split(path)
+    if folders is None or name in ("", ".", ".."):
+        return os.path.realpath(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    path = os.path.join(folders[folder], name)
+    return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def _spellings(text: str) -> Iterable[str]:

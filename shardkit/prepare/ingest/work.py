@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shardkit.media.phash import looks_of
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import PairChunk
 from shardkit.prepare.ingest.draft import Draft
@@ -115,11 +116,13 @@ def work(job: Job, task: Task) -> Done:
 
 
 def _rows(kept: Sequence[Kept]) -> Rows:
+    found = looks_of([sketch for one in kept for sketch in one.sketches])
+    assets = [row for one in kept for row in one.assets]
     return to_rows(
         [one.example for one in kept],
         [{"input": one.input, "position": one.position, **one.marks} for one in kept],
-        assets=[row for one in kept for row in one.assets],
-        provenance=[row for one in kept for row in one.provenance],
+        assets=[{**asset, **looks.columns()} for asset, looks in zip(assets, found, strict=True)],
+        provenance=[one.provenance for one in kept],
     )
 
 

@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from shardkit.errors import SourceError
@@ -68,6 +69,7 @@ class SampleChunk:
     changes: Counter[str] = field(default_factory=Counter)
 
 
+@lru_cache(maxsize=65_536)
 def suffix(name: str) -> str:
     """The extension in lower case, without its dot."""
     return os.path.splitext(name)[1][1:].lower()

@@ -51,19 +51,13 @@ def polygon(box: Any) -> tuple[float, ...] | None:
     """
     if not isinstance(box, list):
         return None
-    flat: list[Any] = []
-    for point in box:
-        if isinstance(point, list):
-            flat += point
-        else:
-            flat.append(point)
-    if (
-        len(flat) < 4
-        or len(flat) % 2
-        or not all(type(value) in (int, float) and math.isfinite(value) for value in flat)
-    ):
+    flat: list[Any] = box
+    if list in map(type, box):
+        flat = [value for point in box for value in (point if isinstance(point, list) else (point,))]
+    if len(flat) < 4 or len(flat) % 2 or not {int, float}.issuperset(map(type, flat)):
         return None
-    return tuple(map(float, flat))
+    points = tuple(map(float, flat))
+    return points if all(map(math.isfinite, points)) else None
 
 
 def loose_polygon(box: Any, changes: Counter[str]) -> tuple[float, ...]:
