@@ -120,12 +120,12 @@ def _alike(found: Gallery, images: pa.Table) -> _Matches:
             perceptual.read_hashes(images.take(pa.array(known))),
         ]
     )
-    edges = perceptual.find(both).above(perceptual.THRESHOLD)
+    # Pictures of benchmarks with images of the inputs, never images among themselves: a thousand copies of one cannot
+    # hide it from each other.
     size = len(found.pictures)
-    across = np.flatnonzero((edges.one < size) & (edges.two >= size))
-    one, two = edges.one[across], edges.two[across]
-    page = (both.classes[one] == _PAGE) | (both.classes[two] == _PAGE)
-    return known[two - size], one, edges.score[across], *_measured("perceptual", page)
+    edges = perceptual.search(both, first=size).edges.above(perceptual.THRESHOLD)
+    page = (both.classes[edges.one] == _PAGE) | (both.classes[edges.two] == _PAGE)
+    return known[edges.two - size], edges.one, edges.score, *_measured("perceptual", page)
 
 
 def _near(found: Gallery, images: pa.Table, embeddings: Embeddings, scratch: Path | None) -> _Matches:

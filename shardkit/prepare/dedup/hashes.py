@@ -146,6 +146,11 @@ def edges_of(one: Indices, two: Indices, bits: int, differ: Indices, variant: in
     return one, two, 1 - differ / bits, detail
 
 
+def joined_edges(*parts: Edges) -> Edges:
+    one, two, score, detail = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return one, two, score, detail
+
+
 # ---------------------------------------------------------------------- keys
 def samples(bits: int, bands: int, width: int) -> Indices:
     """[bands, width] bits of each band; the first bit, which only says how light a picture is, in none.

@@ -32,6 +32,7 @@ from shardkit.prepare.dedup.hashes import (
     Edges,
     ImageHashes,
     joined,
+    joined_edges,
     may_meet,
     read_hashes,
 )
@@ -189,7 +190,7 @@ def _proven(parts: Sequence[Edges]) -> Indices:
 
 def _best(parts: Sequence[Edges], order: Indices) -> NearEdges:
     """All edges under the callers' numbers; of several between two images the nearest stays."""
-    first, second, score, detail = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first, second, score, detail = joined_edges(*parts)
     one, two = np.minimum(order[first], order[second]), np.maximum(order[first], order[second])
     ranked = np.lexsort((detail[:, 2], detail[:, 0], -score, two, one))
     new = np.ones(len(ranked), np.bool_)

@@ -12,13 +12,17 @@ from shardkit.prepare.dedup import crops
 from shardkit.prepare.dedup.buckets import PairSet
 from shardkit.prepare.dedup.edges import Indices
 from shardkit.prepare.dedup.hashes import (
+    FINE_BITS,
     HALF,
     ONE,
     PAIRS_AT_A_TIME,
+    THRESHOLD,
     Edges,
     ImageHashes,
     count,
+    differing,
     edges_of,
+    joined_edges,
     may_meet,
     most,
     salted,
@@ -53,6 +57,8 @@ _TURNED = 3
 PER_KEY = 16
 """Windows of a key that a picture is compared with: linear, however many look alike."""
 _LOWER = np.uint64(0xFFFFFFFF)
+_ALIKE = int((1 - THRESHOLD) * FINE_BITS)
+"""Bits of the fine hash that may differ between copies."""
 
 
 def variants_of(transforms: frozenset[str]) -> tuple[int, ...]:
@@ -104,7 +110,7 @@ def find(shown: Shown, sought: Sought, variant: int, *, known: Indices) -> Edges
     own = shown.units
     turned = _variant(shown.images.preview[own], variant)
     wanted, doubtful = crops.margins_of(turned)
-    pairs = PairSet()
+    pairs, alike = PairSet(), PairSet()
     for chosen in samples(64, _BANDS, _BITS):
         for query, other in _meetings(shown, sought, wanted, doubtful, chosen):
             meet = (query != other) & may_meet(shown.images, own[query], own[other], silent=False)
@@ -112,8 +118,17 @@ def find(shown: Shown, sought: Sought, variant: int, *, known: Indices) -> Edges
             near = np.flatnonzero(_nearest(shown.codes, wanted, query, other)[1] <= _CODE_DISTANCE)
             query, other = query[near], other[near]
             fresh = ~_among(key_of(own[query], own[other]), known)
-            pairs.add(np.minimum(query, other)[fresh], np.maximum(query, other)[fresh])
-    return _measured(shown, variant, (turned, wanted), *pairs.result())
+            one, two = np.minimum(query, other)[fresh], np.maximum(query, other)[fresh]
+            # Where the whole is near enough no window need be fitted: that costs a thousand times as much.
+            whole = differing(shown.images.fine, own[one], own[two]) <= _ALIKE
+            alike.add(one[whole], two[whole])
+            pairs.add(one[~whole], two[~whole])
+    one, two = alike.result()
+    one, two = own[one], own[two]
+    return joined_edges(
+        edges_of(one, two, FINE_BITS, differing(shown.images.fine, one, two), 0),
+        _measured(shown, variant, (turned, wanted), *pairs.result()),
+    )
 
 
 def measured(shown: Shown, variant: int, one: Indices, two: Indices) -> Edges:
