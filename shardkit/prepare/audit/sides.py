@@ -119,8 +119,7 @@ def value_bits(kind: str, value: str) -> tuple[int, int]:
     if kind in ("text", "group") or not _ID.fullmatch(value):
         number = xxhash.xxh3_128_intdigest(value.encode())
         return number >> 64, number & 0xFFFFFFFFFFFFFFFF
-    pair = words([value[:32]], 2)[0]
-    return int(pair[0]), int(pair[1])
+    return int(value[:16], 16), int(value[16:32], 16)
 
 
 class Values:

@@ -137,7 +137,9 @@ def _compare(file: _File) -> tuple[_File, str]:
 
 def _stray(dataset: Dataset) -> Iterator[str]:
     known = {MANIFEST, LOCK, *listed_files(dataset.manifest)}
+    # Inputs that lie in the folder, as `export --self-contained` puts them there, have manifests of their own.
+    inside = tuple(f"{place}/" for place in dataset.manifest.locations.values() if not place.startswith(".."))
     for file in sorted(dataset.path.rglob("*")):
         name = file.relative_to(dataset.path).as_posix()
-        if not file.is_dir() and name not in known and not name.startswith(_IGNORED):
+        if not file.is_dir() and name not in known and not name.startswith((*_IGNORED, *inside)):
             yield name
