@@ -135,7 +135,7 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
     order = np.argsort(rows.ids, kind="stable")
     known = rows.ids[order]
     table = dataset.table("edges", ["level", "score", "kept_id", "removed_id"])
-    tables = [table.filter(pc.less(table["score"], 1.0))]
+    tables = [table.filter(pc.or_(pc.less(table["score"], 1.0), _equal_before(dataset, table)))]
     if dataset.has_table("near"):
         near = dataset.table("near", ["level", "score", "example_id", "other_id", "outcome"])
         near = near.filter(pc.is_in(near["outcome"], pa.array(_OUTCOMES)))
@@ -154,6 +154,13 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
             values = rows.of(level)
             known_ = (values[one] != 0) & (values[two] != 0)
             yield level, one[known_], two[known_], (values[one[known_]], values[two[known_]])
+
+
+def _equal_before(dataset: Dataset, edges: pa.Table) -> pa.ChunkedArray:
+    """[E] whether the texts were equal and the one that stays has lost lines since: its value is another now."""
+    examples = dataset.table("examples", ["example_id", "parent_id"])
+    changed = examples["example_id"].filter(pc.is_valid(examples["parent_id"]))
+    return pc.and_(pc.equal(edges["level"], "text"), pc.is_in(edges["kept_id"], changed.combine_chunks()))
 
 
 def _places(wanted: Keys, known: Keys, order: Indices) -> Indices:

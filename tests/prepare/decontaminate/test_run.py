@@ -250,3 +250,23 @@ def test_a_source_that_would_vanish_stops_the_run(tmp_path: Path):
     assert decontaminate(None, tmp_path / "a", bench).refused == caught.value.what
     assert decontaminate(tmp_path / "c", tmp_path / "a", bench, max_removed_per_source=0.6).counts["excluded"] == 600
     assert decontaminate(None, tmp_path / "a", bench, action="report").refused is None
+
+
+def test_a_crowd_of_copies_hides_none_of_them(tmp_path: Path):
+    (tmp_path / "1.png").write_bytes(photo(1))
+    body = "\n".join(words(k, 8) for k in range(20))
+    (tmp_path / "2.png").write_bytes(page(f"{body}\n7"))
+    items = [{"id": "photo", "image": "1.png"}, {"id": "form", "image": "2.png", "text": FORM.format("Ines Carvalho")}]
+    copies = [example(words(200 + k, 9), jpeg(photo(1), 40 + k)) for k in range(50)]
+    forms = [example(FORM.format(words(300 + k, 3)), page(f"{body}\n{k}")) for k in range(50) if k != 7]
+    rows = [*copies, *forms, example(FORM.format("Ines Carvalho"), jpeg(page(f"{body}\n7")))]
+    write(tmp_path / "a", rows)
+    decontaminate(tmp_path / "c", tmp_path / "a", jsonl(tmp_path / "shown.jsonl", items), common_groups=100)
+    kept = [made for _, _, made in Dataset.open(tmp_path / "c").examples()]
+    assert kept == forms
+    table = Dataset.open(tmp_path / "c").table("evidence").to_pylist()
+    assert {row["example_id"] for row in table if row["item"] == "photo"} == {row.example_id for row in copies}
+
+
+FORM = "Name and place {}"
+"""Under 8 tokens: no n-gram finds it."""

@@ -14,6 +14,8 @@ from shardkit.prepare.dedup.config import DedupConfig, DedupResult
 from shardkit.prepare.dedup.lines import is_empty, trimmed, without
 from shardkit.prepare.dedup.run import run
 from shardkit.prepare.report.explain import explain
+from shardkit.prepare.split.config import SplitConfig, parse_ratios
+from shardkit.prepare.split.run import run as split
 from shardkit.records import Example, Relation, Segment, example_id
 from shardkit.store import Dataset, Output
 from tests.prepare.builders import example, png, write
@@ -229,3 +231,18 @@ def test_a_killed_run_goes_on_with_the_units_that_are_there(tmp_path: Path, monk
     before = shard.stat()
     assert run(config).dataset_id == whole.id
     assert (shard.stat().st_ino, shard.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_split_ties_what_was_equal_before_lines_went(tmp_path: Path):
+    rows = [
+        *(document(number, NAVIGATION, group=f"http://harbour.example/{number}") for number in range(9)),
+        document(0, NAVIGATION, kind="copy", group="http://harbour.example/other"),
+        example("of the other", group="http://harbour.example/other"),
+    ]
+    _, dataset = dedup(tmp_path, rows)
+    assert dataset.manifest.counts["excluded"] == 1
+    split(SplitConfig(input=tmp_path / "c", output=tmp_path / "s", ratios=parse_ratios("a=0.5,b=0.5")))
+    table = Dataset.open(tmp_path / "s").table("groups").to_pylist()
+    component = {row["example_id"]: row["component"] for row in table}
+    texts = {one.text: one.example_id for _, _, one in dataset.examples()}
+    assert component[texts[words(0)]] == component[texts["of the other"]] != component[texts[words(1)]]
