@@ -1,7 +1,8 @@
 """A unit of a split: its rows, wherever they lie, written in their order to shards of its own.
 
-Rows of one chunk lie scattered over the input. They are taken window by window from its shards, joined, and put in
-order, all as columns; only the bytes of pictures are fetched one by one.
+Rows of one chunk lie scattered over the input. They are taken from its shards, joined, and put in order, all as
+columns; only the bytes of pictures are fetched one by one. A shard of which many are wanted is held without its pictures,
+of another only the rows themselves are looked at, window by window.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ _OPEN_SHARDS = 128
 _CHUNK_ROWS, _CHUNK_BYTES = 65_536, 32_000_000
 """Rows that are gathered at a time, and their payload: many small rows, or few with pictures."""
 _WINDOW = 256
-"""Rows of a shard that are looked at together."""
+"""Rows of a shard that are looked at together, where it is not held."""
+_DENSE = 0.01
+"""Share of a shard's rows in a chunk from which holding it costs less."""
+_HELD_SHARD, _HELD_BYTES = 128_000_000, 160_000_000
+"""Bytes of a shard that is held at all, and of all that are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -72,16 +77,14 @@ def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
     """The rows of a chunk, in its order."""
     shards, rows = job.shards[chunk], job.rows[chunk]
     order = np.lexsort((rows, shards))
-    windows = (shards[order].astype(np.int64) << 32) | (rows[order] // _WINDOW)
-    parts = []
-    for begin, end in pairwise([*group_starts(windows).tolist(), len(order)]):
-        own = rows[order[begin:end]]
-        first, last = int(own[0]), int(own[-1])
-        table = readers.open(int(shards[order[begin]])).columns(EXAMPLES_FACTS.names, rows=range(first, last + 1))
-        parts.append(table if len(own) == last - first + 1 else table.take(pa.array(own - first)))
+    starts = group_starts(shards[order])
+    parts = [
+        readers.facts(int(shards[order[begin]]), rows[order[begin:end]])
+        for begin, end in pairwise([*starts.tolist(), len(order)])
+    ]
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    facts = _facts(pa.concat_tables(parts).combine_chunks().take(pa.array(back)))
+    facts = pa.concat_batches(parts).take(pa.array(back))
     if job.groups is not None:
         place = EXAMPLES_FACTS.get_field_index("group")
         facts = facts.set_column(place, EXAMPLES_FACTS.field(place), job.groups.slice(chunk.start, len(order)))
@@ -131,6 +134,7 @@ class _Readers:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._open: OrderedDict[int, ShardReader] = OrderedDict()
+        self._held: OrderedDict[int, pa.RecordBatch] = OrderedDict()
 
     def open(self, shard: int) -> ShardReader:
         reader = self._open.pop(shard, None) or self._dataset.reader(self._dataset.shards[shard])
@@ -138,6 +142,30 @@ class _Readers:
         if len(self._open) > _OPEN_SHARDS:
             self._open.popitem(last=False)[1].close()
         return reader
+
+    def facts(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:
+        """Rows of a shard, which ascend, in the columns of EXAMPLES_FACTS."""
+        held = self._held.pop(shard, None)
+        ref = self._dataset.shards[shard]
+        if held is None and len(rows) >= _DENSE * ref.num_rows and ref.entry.size <= _HELD_SHARD:
+            held = _facts(self.open(shard).columns(EXAMPLES_FACTS.names))
+        if held is None:
+            return self._scattered(shard, rows)
+        self._held[shard] = held
+        while sum(batch.nbytes for batch in self._held.values()) > _HELD_BYTES and len(self._held) > 1:
+            self._held.popitem(last=False)
+        return held.take(pa.array(rows))
+
+    def _scattered(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:
+        reader = self.open(shard)
+        starts = group_starts(rows // _WINDOW)
+        tables = []
+        for begin, end in pairwise([*starts.tolist(), len(rows)]):
+            first, last = int(rows[begin]), int(rows[end - 1])
+            table = reader.columns(EXAMPLES_FACTS.names, rows=range(first, last + 1))
+            own = rows[begin:end] - first
+            tables.append(table if len(own) == last - first + 1 else table.take(pa.array(own)))
+        return _facts(pa.concat_tables(tables))
 
 
 @lru_cache(maxsize=1)
