@@ -3,7 +3,7 @@
     OUT         what was there, untouched, until the new folder takes its place in one step
     .OUT.new    where it is made; a killed run leaves it, and the next one begins it again
 
-What makes a folder ours is its note: a JSON file that says what it was made from and lists what is in it.
+What makes a folder of files ours is its note: JSON that says what it was made from and lists what is in it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -88,58 +89,68 @@ def write_by_content(folder: Path, sha256: str, extension: str, data: bytes) -> 
     return name, True
 
 
-class Folder:
-    """The folder that is made; use it as a context manager.
+Made = TypeVar("Made", bound="Whole")
+
+
+class Whole(ABC):
+    """A folder that appears whole or not at all; use it as a context manager.
 
     Args:
         path: where it is to stand.
-        note: name of its note.
-        made_from: JSON values that say what it is made of and how: an equal folder that is there is `unchanged`.
-        by_content: name of a folder in it whose files are named by their sha256 and not listed one by one.
         protected: folders that the output may not hold and may not lie in.
         overwrite: replace a folder of ours that is there.
 
     Attributes:
-        unchanged: the note of the equal folder that is there already.
+        unchanged: an equal folder is there already, and nothing is to be done.
         new: where files are to be written; the folder exists.
 
     Raises:
         OutputError: where something else is there, another run is at it, or it cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        note: str,
-        made_from: Mapping[str, Any],
-        by_content: str | None = None,
-        protected: Sequence[Path] = (),
-        overwrite: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, *, protected: Sequence[Path] = (), overwrite: bool = False) -> None:
         self.path = Path(os.path.abspath(path))
         self.new = self.path.with_name(f".{self.path.name}.new")
-        self.unchanged: dict[str, Any] | None = None
-        self._note = note
-        self._made_from: dict[str, Any] = orjson.loads(canonical_json(dict(made_from)))  # as the note gives it back
-        self._by_content = by_content
+        self.unchanged = False
         self._overwrite = overwrite
         self._locks = Locks()
         for place in protected:
             keep_apart(self.path, place)
 
-    def __enter__(self) -> Folder:
-        there = self._meet()
-        if there is not None and there["made_from"] == self._made_from and self._is_whole(there):
-            self.unchanged = there
-            return self
-        if there is not None:
-            self._refuse(there)
-        try:
-            self._begin()
-        except BaseException:
-            self._locks.release()
-            raise
+    # What kind of folder it is.
+    @abstractmethod
+    def is_ours(self, folder: Path) -> bool:
+        """Whether a folder that is not empty is one that was made in this way."""
+
+    @abstractmethod
+    def difference(self) -> str | None:
+        """What is different about the folder of ours that is there; None where it is the very same."""
+
+    @abstractmethod
+    def is_known(self, name: str) -> bool:
+        """Whether a file of the folder that is there belongs to it."""
+
+    # ------------------------------------------------------------------ what is there
+    def __enter__(self: Made) -> Made:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError("a file is here", where=str(self.path), hint="choose another place with -o")
+        if self.path.exists() and any(self.path.iterdir()):
+            if not self.is_ours(self.path):
+                raise OutputError(
+                    "the folder is not empty, and it is nothing that this command wrote",
+                    where=str(self.path),
+                    hint="choose another -o",
+                )
+            difference = self.difference()
+            self.unchanged = difference is None
+            if difference is not None:
+                self._refuse(difference)
+        if not self.unchanged:
+            try:
+                self._begin()
+            except BaseException:
+                self._locks.release()
+                raise
         return self
 
     def __exit__(
@@ -151,57 +162,25 @@ class Folder:
         finally:
             self._locks.release()
 
-    # ------------------------------------------------------------------ what is there
-    def _meet(self) -> dict[str, Any] | None:
-        """The note of a folder of ours at the place; None where the place is free."""
-        if not self.path.exists():
-            return None
-        if not self.path.is_dir():
-            raise OutputError("a file is here", where=str(self.path), hint="choose another place with -o")
-        if not any(self.path.iterdir()):
-            return None
-        note = _read(self.path / self._note)
-        if note is None:
-            raise OutputError(
-                f"the folder is not empty and has no {self._note}; it is nothing that this command wrote",
-                where=str(self.path),
-                hint="choose another -o",
-            )
-        return note
-
-    def _is_whole(self, note: Mapping[str, Any]) -> bool:
-        files = [self.path / file["path"] for file in note["files"]]
-        return all(
-            file.is_file() and file.stat().st_size == stated["size"]
-            for file, stated in zip(files, note["files"], strict=True)
-        )
-
-    def _refuse(self, there: Mapping[str, Any]) -> None:
+    def _refuse(self, difference: str) -> None:
         """Say what differs, unless a folder that holds nothing foreign is to be replaced."""
         if not self._overwrite:
-            keys = sorted({*there["made_from"], *self._made_from})
-            different = [key for key in keys if there["made_from"].get(key) != self._made_from.get(key)]
-            what = (
-                f"made with another {', '.join(different)}" if different else "and files of it are missing or changed"
-            )
             raise OutputError(
-                f"another export is here, {what}",
+                f"another one is here, {difference}",
                 where=str(self.path),
                 hint="use --overwrite to replace it, or another -o",
             )
-        known = {self._note, *(file["path"] for file in there["files"])}
         for name in _names(self.path):
-            by_content = there["by_content"] is not None and name.startswith(f"{there['by_content']}/")
-            if name not in known and not (by_content and _BY_CONTENT.fullmatch(name.partition("/")[2])):
+            if not self.is_known(name):
                 raise OutputError(
-                    f"the folder holds {name}, which is not of the export; nothing was replaced",
+                    f"the folder holds {name}, which is not of it; nothing was replaced",
                     where=str(self.path),
                     hint="move it away, or choose another -o",
                 )
 
     # ------------------------------------------------------------------ making it
     def _begin(self) -> None:
-        if self.new.exists() and not ((self.new / _BEGUN).exists() or _read(self.new / self._note)):
+        if self.new.exists() and not ((self.new / _BEGUN).exists() or self.is_ours(self.new)):
             raise OutputError(
                 "a folder of this name is in the way of the work, and it is not ours",
                 where=str(self.new),
@@ -219,6 +198,71 @@ class Folder:
                     child.unlink()
         with DurableFile(self.new / _BEGUN):
             pass
+
+    def publish(self) -> None:
+        """Put the folder in its place, in one step; everything in it is on disk."""
+        for name in (_BEGUN, LOCK):
+            with output_errors(self.new):
+                (self.new / name).unlink()
+        sync_folder(self.new)
+        if self.path.exists() and any(self.path.iterdir()):
+            exchange(self.path, self.new)
+            remove_tree(self.new)
+        else:
+            with output_errors(self.path):
+                os.rename(self.new, self.path)
+        sync_folder(self.path.parent)
+
+
+class Folder(Whole):
+    """A folder of files with a note that says what it was made from and lists them.
+
+    Args:
+        note: name of the note.
+        made_from: JSON values; a folder that is there with equal ones is `unchanged`.
+        by_content: name of a folder in it whose files are named by their sha256 and not listed one by one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        note: str,
+        made_from: Mapping[str, Any],
+        by_content: str | None = None,
+        protected: Sequence[Path] = (),
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__(path, protected=protected, overwrite=overwrite)
+        self._note = note
+        self._made_from: dict[str, Any] = orjson.loads(canonical_json(dict(made_from)))  # as the note gives it back
+        self._by_content = by_content
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The note of the folder that is there."""
+        found = _read(self.path / self._note)
+        assert found is not None, "asked only where the folder is ours"
+        return found
+
+    def is_ours(self, folder: Path) -> bool:
+        return _read(folder / self._note) is not None
+
+    def difference(self) -> str | None:
+        there = self.note
+        keys = sorted({*there["made_from"], *self._made_from})
+        different = [key for key in keys if there["made_from"].get(key) != self._made_from.get(key)]
+        if different:
+            return f"made with another {', '.join(different)}"
+        files = [(self.path / file["path"], file["size"]) for file in there["files"]]
+        whole = all(file.is_file() and file.stat().st_size == size for file, size in files)
+        return None if whole else "and files of it are missing or changed"
+
+    def is_known(self, name: str) -> bool:
+        there = self.note
+        if there["by_content"] is not None and name.startswith(f"{there['by_content']}/"):
+            return _BY_CONTENT.fullmatch(name.partition("/")[2]) is not None
+        return name == self._note or any(file["path"] == name for file in there["files"])
 
     def write(self, name: str, data: bytes) -> FolderFile:
         """A small file, whole and durable."""
@@ -242,17 +286,7 @@ class Folder:
         if self._by_content is not None:
             os.sync()  # small files by the thousand: synced together, before anything says that they are there
         write_durably(self.new / self._note, canonical_json(note) + b"\n", scratch=self.new)
-        for name in (_BEGUN, LOCK):
-            with output_errors(self.new):
-                (self.new / name).unlink()
-        sync_folder(self.new)
-        if self.path.exists() and any(self.path.iterdir()):
-            exchange(self.path, self.new)
-            remove_tree(self.new)
-        else:
-            with output_errors(self.path):
-                os.rename(self.new, self.path)
-        sync_folder(self.path.parent)
+        self.publish()
         return note
 
 

@@ -90,9 +90,9 @@ def _body(facts: Facts, form: Format, format_name: str) -> Iterator[str]:
     yield from _table(("kind of relation", "relations"), sorted(counts.relations.items()))
     yield from _table(("annotator", "relations"), _frequent(counts.annotators))
     if counts.languages:
-        yield f"Languages of {sum(counts.languages.values())} texts that were looked at, by a classifier:"
+        yield "Languages are what the rows declare, else what a classifier finds in the beginning of their text."
         yield ""
-        yield from _table(("language", "texts"), _frequent(counts.languages))
+        yield from _table(("language", "examples"), _frequent(counts.languages))
     yield "## How it was made"
     yield ""
     yield "From the newest stage back. Rows that a stage read are the rows that it kept and those that it left out."

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from shardkit.prepare.export.config import About
 from shardkit.prepare.export.row import Exported
 from shardkit.prepare.report.chain import Account
 from shardkit.store.folder import FolderFile
-from shardkit.text.language import UNDETERMINED
+from shardkit.text.language import UNDETERMINED, declared, identify
 
 UNKNOWN = "unknown"
 
@@ -35,7 +37,7 @@ class Counts:
     relations: Counter[str] = field(default_factory=Counter)
     media_types: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
-    """Of a sample of the texts."""
+    """Examples by language, as their metadata declares it or the model finds it."""
     retrieved: Counter[str] = field(default_factory=Counter)
     """Images by when they were retrieved, where that is known."""
 
@@ -57,6 +59,9 @@ class Counts:
             if relation.annotator:
                 self.annotators[relation.annotator] += 1
         self.media_types.update(image.media_type for image in example.images)
+        if example.text.strip():
+            said = declared(orjson.loads(example.metadata)) if '"lang' in example.metadata else None
+            self.languages[said or identify([example.text])[0][0]] += 1
 
     def add(self, other: Counts) -> None:
         """Add the counts of another file."""

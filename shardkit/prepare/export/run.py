@@ -29,11 +29,8 @@ from shardkit.prepare.export.row import Exported
 from shardkit.prepare.report.chain import chain
 from shardkit.store.dataset import Dataset
 from shardkit.store.folder import Folder, FolderFile
-from shardkit.text.language import identify
 
 NOTE = "shardkit-export.json"
-SPOKEN = 200
-"""Texts of a file whose language is looked at, evenly spaced: the card names languages, `shardkit stats` counts them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,8 +77,8 @@ def run(config: ExportConfig, on_progress: Progress = silent) -> ExportResult:
         protected=[config.dataset, *sorted(holders)],
         overwrite=config.overwrite,
     ) as folder:
-        if folder.unchanged is not None:
-            return _result(config, dataset, folder.unchanged, unchanged=True)
+        if folder.unchanged:
+            return _result(config, dataset, folder.note, unchanged=True)
         counts, files = _write(config, dataset, pieces(), folder, on_progress)
         facts = Facts(
             about=config.about,
@@ -153,21 +150,15 @@ def write_part(job: Job, task: Task) -> tuple[FolderFile, Counts]:
     part, form = task.part, EXPORTS[job.format]
     name = form.name.format(split=form.split_name(part.split), number=part.number, count=part.count)
     counts = Counts()
-    rows = _rows(job, task)
     writer = form.open(job.folder, name)
-    spoken = max(1, -(-len(part.rows) // SPOKEN))
-    texts = []
     try:
-        for one in rows:
+        for one in _rows(job, task):
             writer.add(one)
             counts.take(one, part.split)
-            if one.number % spoken == 0:
-                texts.append(one.example.text)
         file = writer.close()
     except BaseException:
         writer.abandon()
         raise
-    counts.languages.update(language for language, _ in identify(texts))
     return file, counts
 
 
