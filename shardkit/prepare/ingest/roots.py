@@ -139,8 +139,9 @@ def locate_address(address: str, roots: tuple[str, ...]) -> str | None:
     """
     names = digest_names(address)
     for root in roots:
+        folders = {name[:2]: os.path.isdir(os.path.join(root, name[:2])) for name in names if name[2] == "/"}
         for name in names:
-            if os.path.lexists(os.path.join(root, name)):
+            if (name[2] != "/" or folders[name[:2]]) and os.path.lexists(f"{root}/{name}"):
                 try:
                     return locate(name, (root,))
                 except Bad:
