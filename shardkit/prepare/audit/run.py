@@ -119,11 +119,11 @@ class _Audit:
     # ------------------------------------------------------------------ reading
     def _read(self, on_progress: Progress) -> Iterator[Side]:
         """What is in each shard of examples, then of sequences."""
-        done, workers = 0, self._config.workers
+        done, total, workers = 0, len(self._jobs), self._config.workers
         for work, jobs in ((examine, self._jobs.examples()), (examine_sequences, self._jobs.sequences())):
             for side in map_ordered(work, jobs, workers=workers):
                 done += 1
-                on_progress(done, len(self._jobs), "reading")
+                on_progress(done, total, "reading")
                 yield side
 
     def _check_key(self, sides: Sequence[Side]) -> None:
