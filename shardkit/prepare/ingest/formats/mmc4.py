@@ -47,8 +47,11 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
     pictures = _placed(pictures, row.get("similarity_matrix"), len(texts), config, changes)
     segments: list[Segment] = []
     relations: list[Relation] = []
+    of_sentence: dict[int, list[int]] = {}
+    for k, picture in enumerate(pictures):
+        of_sentence.setdefault(picture["matched_text_index"], []).append(k)
     for place, text in enumerate(texts):
-        here = [k for k, picture in enumerate(pictures) if picture["matched_text_index"] == place]
+        here = of_sentence.get(place, [])
         segments += [Segment(kind="image", image=k) for k in here]
         relations += [
             Relation(

@@ -223,7 +223,8 @@ def _order(order: Any, count: int) -> list[int]:
     whole = isinstance(order, list) and all(type(k) is int and 0 <= k < count for k in order)
     if not whole or len(set(order)) != len(order):
         raise Bad("bad_label", f"reading_order is no list of different line numbers below {count}")
-    full = [*order, *(k for k in range(count) if k not in set(order))]
+    told = set(order)
+    full = [*order, *(k for k in range(count) if k not in told)]
     places = [0] * count
     for place, line in enumerate(full):
         places[line] = place

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from shardkit.prepare.ingest.formats.ocr_label import Label, read_label
+from shardkit.prepare.ingest.formats.ocr_label import Label, from_object, read_label
 from shardkit.prepare.ingest.reasons import Bad
 
 
@@ -93,3 +93,11 @@ def test_ids_that_are_none_make_a_bad_label(wrong):
     with pytest.raises(Bad) as bad:
         label(json={"text": "a", **wrong})
     assert bad.value.reason == "image_labels"
+
+
+def test_a_long_order_costs_no_more_than_its_length():
+    count = 100_000
+    value = {"lines": [{"text": str(k)} for k in range(count)], "reading_order": list(range(count - 1, count // 2, -1))}
+    label = from_object(value, Counter())
+    assert label.text.split("\n")[:2] == ["99999", "99998"]
+    assert label.text.endswith("49999\n50000")
