@@ -146,7 +146,7 @@ def compare(work: Path, *, examples: int, pictures: int, rounds: int) -> dict[st
     loop = [sys.executable, __file__, "--bare", source, work / "bare"]
     for number in range(rounds):
         if number:
-            runs["shardkit split"].append(split(source, work / "again", 2))
+            runs["shardkit split"].append(split(source, work / f"again-{number}", 2))
         runs["bare loop"].append(measured(loop))
     rows = [_row(name, found, answer["read"]) for name, found in runs.items()]
     rows.append(_row("shardkit split, 1 worker", [made[1]], answer["read"]))

@@ -31,7 +31,7 @@ _WINDOW = 256
 """Rows of a shard that are looked at together, where it is not held."""
 _DENSE = 0.01
 """Share of a shard's rows in a chunk from which holding it costs less."""
-_HELD_SHARD, _HELD_BYTES = 128_000_000, 160_000_000
+_HELD_SHARD, _HELD_BYTES = 128_000_000, 256_000_000
 """Bytes of a shard that is held at all, and of all that are."""
 
 
