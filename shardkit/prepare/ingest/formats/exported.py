@@ -240,13 +240,13 @@ def _bad(at: str, what: str) -> NoReturn:
 
 def _object(value: Any, at: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        _bad(at, f"is a {type(value).__name__}, no object")
+        _bad(at, f"is of type {type(value).__name__}, no object")
     return value
 
 
 def _list(value: Any, at: str) -> list[Any]:
     if not isinstance(value, list):
-        _bad(at, f"is a {type(value).__name__}, no list")
+        _bad(at, f"is of type {type(value).__name__}, no list")
     return value
 
 
