@@ -105,19 +105,17 @@ class _Tables:
         return list(accumulate((table.num_rows for table in self.all), initial=0))
 
 
-def read_rows(  # noqa: PLR0917 - what takes part, and how
-    dataset: Dataset,
-    old: Dataset | None,
-    parents: Sequence[Dataset],
-    config: SplitConfig,
-    rules: NearRules,
-    on_progress: Progress,
-) -> Rows:
-    """Read everything that a split is decided from; images stay closed.
+def read_rows(
+    dataset: Dataset, old: Dataset | None, parents: Sequence[Dataset], config: SplitConfig, on_progress: Progress
+) -> tuple[Rows, Inputs]:
+    """Read everything that a split is decided from but what is near; images stay closed.
 
     Args:
         old: the older split.
         parents: datasets that hold what rows were made from.
+
+    Returns:
+        the rows, and all of them under the same numbering as inputs of a comparison.
     """
     others = [*([old] if old else []), *parents]
     tables = _Tables(
@@ -179,7 +177,7 @@ def read_rows(  # noqa: PLR0917 - what takes part, and how
         rows=rows,
         splits=("all",),
     )
-    return _with_near(made, dataset, inputs, rules, config, on_progress)
+    return made, inputs
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -253,12 +251,11 @@ def _with_lineage(rows: Rows, dataset: Dataset, tables: _Tables, read: _Read, sh
     return replace(rows, children=child, parents=parent, orphans=lost[~grouped])
 
 
-def _with_near(  # noqa: PLR0917 - what takes part, and how
-    rows: Rows, dataset: Dataset, inputs: Inputs, rules: NearRules, config: SplitConfig, on_progress: Progress
-) -> Rows:
+def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_progress: Progress) -> Rows:
     """The rows with pairs of near values: those that dedup found, and those that it did not look for."""
     if rules.text is None:
         return rows
+    dataset = inputs.datasets[0]
     stand_in = RowValues(ids=rows.ids, text=_first_value(rows, _TEXT), picture=_first_value(rows, _PIXEL))
     pairs: list[Pairs] = [rows.near]
     vectors = [np.empty(0, np.int64)]
@@ -275,7 +272,7 @@ def _with_near(  # noqa: PLR0917 - what takes part, and how
             rules,
             missing,
             unseen=slice(rows.num_own, rows.num_here),
-            workers=config.workers,
+            workers=workers,
             on_progress=on_progress,
         )
         pairs += found.values()

@@ -26,7 +26,7 @@ from shardkit.prepare.split.near import NearRules, rules_for
 from shardkit.prepare.split.order import cut_units, prefix_of, stream_order
 from shardkit.prepare.split.reasons import BRIDGE, CODES, CONFLICT, MISSING_TIME
 from shardkit.prepare.split.report import describe_split
-from shardkit.prepare.split.rows import Rows, read_rows
+from shardkit.prepare.split.rows import Rows, read_rows, with_near
 from shardkit.prepare.split.tables import assets, boilerplate_table, groups_table, provenance
 from shardkit.prepare.split.times import UNKNOWN
 from shardkit.prepare.split.write import Job, forget, write_unit
@@ -244,10 +244,11 @@ class _Plan:
 
 def _plan(given: _Given, on_progress: Progress) -> _Plan:
     config = given.config
-    rows = read_rows(given.dataset, given.old, given.parents, config, given.rules, on_progress)
+    rows, inputs = read_rows(given.dataset, given.old, given.parents, config, on_progress)
     _check_keys(rows, config)
     _check_times(rows, config)
     _check_parents(rows, config)
+    rows = with_near(rows, inputs, given.rules, workers=config.workers, on_progress=on_progress)
     groups = join(rows, frequent_limit=config.frequent_asset_limit)
     guard(groups, share=config.max_group_share)
     plan = _Plan(config, given.dataset, groups, given.ledger)
