@@ -92,8 +92,8 @@ def slices(
     *,
     by_manifest: bool = False,
 ) -> Iterator[Slice]:
-    """Cut rows into slices of one shard each and at most SLICE_ROWS rows, by shard, in the order of the rows."""
-    order = np.argsort(shards, kind="stable")
+    """Cut rows into slices of one shard each and at most SLICE_ROWS rows, by shard and row: as they lie on disk."""
+    order = np.lexsort((rows, shards))
     starts = np.flatnonzero(np.diff(shards[order], prepend=-1))
     borders = [*starts.tolist(), len(order)]
     for begin, end in (

@@ -88,10 +88,16 @@ class _Run:
     on_progress: Progress
 
     def jobs(self, chosen: Indices) -> Iterator[Slice]:
-        """Slices of some positions, of a size that keeps all workers busy and their answers small."""
+        """Slices of some positions, of a size that keeps all workers busy and their answers small. They come as the rows
+        lie on disk, which need not be the order of the positions."""
         for piece in self.inputs.slices(self.positions[chosen]):
             for start in range(0, len(piece.rows), _JOB_ROWS):
                 yield piece.only(np.arange(start, min(start + _JOB_ROWS, len(piece.rows))))
+
+    def numbers(self, chosen: Indices) -> Indices:
+        """The texts of the jobs, in their order."""
+        of_jobs = [piece.positions for piece in self.jobs(chosen)]
+        return np.searchsorted(self.positions, np.concatenate([np.empty(0, np.int64), *of_jobs]))
 
 
 def find(
@@ -129,11 +135,11 @@ def search(
     )
     with _writing(scratch):
         band_file = BandFile(scratch / "bands.u64", bands=preset.bands, size=len(positions))
-        num_tokens, order = _sign_all(run, band_file)
+        num_tokens, order, place = _sign_all(run, band_file)
         pairs, num_large = PairSet(scratch), 0
         crowd = np.zeros(len(positions), np.bool_)
         for done, keys in enumerate(band_file, 1):
-            one, two, larger = bucket_pairs(keys[order], crowd=crowd)
+            one, two, larger = bucket_pairs(keys[place[order]], crowd=crowd)
             one, two = order[one], order[two]
             pairs.add(np.minimum(one, two), np.maximum(one, two))
             num_large += larger
@@ -179,19 +185,22 @@ def sign_slice(preset: Preset, piece: Slice) -> _Signed:
     )
 
 
-def _sign_all(run: _Run, band_file: BandFile) -> tuple[npt.NDArray[np.int32], Indices]:
-    """[U] tokens of each text, and the texts from the longest on; fills the file of keys."""
+def _sign_all(run: _Run, band_file: BandFile) -> tuple[npt.NDArray[np.int32], Indices, Indices]:
+    """[U] tokens of each text; the texts from the longest on; and the place of each in the file of keys, which this fills."""
     everything = np.arange(len(run.positions))
+    numbers = run.numbers(everything)
     num_tokens, content = np.zeros(len(run.positions), np.int32), np.zeros(len(run.positions), np.uint64)
     total, start = sum(1 for _ in run.jobs(everything)), 0
     parts = map_ordered(partial(sign_slice, run.preset), run.jobs(everything), workers=run.workers)
     for done, part in enumerate(parts, 1):
-        own = slice(start, start + len(part.content))
+        own = numbers[start : start + len(part.content)]
         num_tokens[own], content[own] = part.num_tokens, part.content
         band_file.put(start, part.keys)
-        start = own.stop
+        start += len(own)
         run.on_progress(done, total, "reading texts")
-    return num_tokens, np.lexsort((content, -num_tokens))
+    place = np.empty(len(numbers), np.int64)
+    place[numbers] = everything
+    return num_tokens, np.lexsort((content, -num_tokens)), place
 
 
 # ---------------------------------------------------------------------- second reading
@@ -272,10 +281,11 @@ def _read_sets(run: _Run, chosen: Indices) -> tuple[SetFile, npt.NDArray[np.int3
     sets = SetFile(run.scratch / "sets.u64", len(run.positions))
     num_tokens = np.zeros(len(run.positions), np.int32)
     total, start = sum(1 for _ in run.jobs(chosen)), 0
+    numbers = run.numbers(chosen)
     jobs = ((piece, run.scratch / f"sets-{number}.u64") for number, piece in enumerate(run.jobs(chosen)))
     parts = map_ordered(partial(write_sets, run.preset), jobs, workers=run.workers)
     for done, (path, sizes, own_tokens) in enumerate(parts, 1):
-        own = chosen[start : start + len(sizes)]
+        own = numbers[start : start + len(sizes)]
         sets.append(own, sizes, path)
         num_tokens[own] = own_tokens
         start += len(sizes)

@@ -143,8 +143,9 @@ def _spoken(
 
     def like(some: Indices) -> Iterator[tuple[Indices, Keys]]:
         own = np.flatnonzero(np.isin(units, some) & (signed.texts[rows] != 0))
-        jobs = inputs.slices(rows[own])
+        jobs = list(inputs.slices(rows[own]))
         parts = list(map_ordered(partial(near_text.sign_slice, _LIKE), jobs, workers=workers))
+        own = np.searchsorted(rows, np.concatenate([np.empty(0, np.int64), *(job.positions for job in jobs)]))
         for band in range(_LIKE.bands):
             keys = np.concatenate([np.empty(0, np.uint64), *(part.keys[band] for part in parts)])
             there = np.flatnonzero(keys)

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.digest import fingerprint
@@ -192,7 +193,7 @@ def _decide(
         thresholds=thresholds,
         kept=kept,
         changes=changes,
-        pairs=stars(pictures, candidates.rank),
+        pairs=_with_new(stars(pictures, candidates.rank), at < inputs.num_new),
         retention=retention(
             {level: NEAR[level].THRESHOLDS for level in levels if level in NEAR},
             dimensions(signed, inputs.num_new),
@@ -227,7 +228,9 @@ def _decide(
         "frequent_texts": frequent_texts(inputs, signed, kept),
         "same_images_other_text": _sharing(view),
         "conflicting_annotations": conflicts(
-            inputs, candidates, stars(np.where(same.level < 0, images, -1), candidates.rank)
+            inputs,
+            candidates,
+            _with_new(stars(np.where(same.level < 0, images, -1), candidates.rank), at < inputs.num_new),
         ),
         "boilerplate": {**boilerplate.report(), "removed": changes.counts["lines"], "emptied": len(changes.emptied)},
         "relations": {
@@ -251,11 +254,18 @@ def _leaving(inputs: Inputs, candidates: Candidates, decision: Decision) -> Pair
     return Pairs.of(keepers[shown], removed[shown])
 
 
+def _with_new(pairs: tuple[Positions, Positions], new: npt.NDArray[np.bool_]) -> tuple[Positions, Positions]:
+    """Pairs of which one at least is no row of a reference."""
+    centres, others = pairs
+    own = new[centres] | new[others]
+    return centres[own], others[own]
+
+
 def _sharing(view: View) -> dict[str, int]:
-    """How many image lists stand beside several texts, and in how many kept examples."""
+    """How many image lists stand beside several texts, and in how many kept examples; references do not count."""
     centres, others = view.pairs
-    distinct = len(np.unique(centres))
-    return {"images": distinct, "examples": distinct + len(others)}
+    rows = view.candidates.positions[np.union1d(centres, others)]
+    return {"images": len(np.unique(centres)), "examples": int((rows < view.inputs.num_new).sum())}
 
 
 def _dry(config: DedupConfig, inputs: Inputs, on_progress: Progress) -> DedupResult:

@@ -118,7 +118,7 @@ class View:
         used = np.zeros(len(self.found.edges), np.bool_)
         used[self.decision.via[self.decision.via >= 0]] = True
         for edges, outcome in ((self.found.edges.take(~used), None), (self.found.review, "review")):
-            for part in self._parts_of(edges):
+            for part in self._parts_of(edges.take(self._concern_new(edges))):
                 enough = part.score >= self.thresholds[part.level]
                 outcomes = [outcome or ("kept" if high else "below") for high in enough]
                 columns = {
@@ -138,8 +138,13 @@ class View:
     def _both_stay(self, edges: RowEdges) -> npt.NDArray[np.bool_]:
         stays = self.kept.copy()
         stays[self.inputs.num_new :] = True
-        both: npt.NDArray[np.bool_] = stays[edges.one] & stays[edges.two]
+        both: npt.NDArray[np.bool_] = self._concern_new(edges) & stays[edges.one] & stays[edges.two]
         return both & (edges.score >= self.thresholds[edges.level])
+
+    def _concern_new(self, edges: RowEdges) -> npt.NDArray[np.bool_]:
+        """[E] whether one of the two at least is no row of a reference."""
+        new: npt.NDArray[np.bool_] = np.minimum(edges.one, edges.two) < self.inputs.num_new
+        return new
 
     @property
     def ties(self) -> RowEdges:

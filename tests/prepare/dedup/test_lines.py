@@ -246,3 +246,18 @@ def test_a_split_ties_what_was_equal_before_lines_went(tmp_path: Path):
     component = {row["example_id"]: row["component"] for row in table}
     texts = {one.text: one.example_id for _, _, one in dataset.examples()}
     assert component[texts[words(0)]] == component[texts["of the other"]] != component[texts[words(1)]]
+
+
+def test_a_dataset_whose_rows_do_not_lie_in_their_order_is_deduplicated_like_any(tmp_path: Path):
+    rows = [*site(9, NAVIGATION), *(example(f"{words(number)} more", source="other") for number in range(9))]
+    write(tmp_path / "a", rows, unit_rows=7)
+    config = DedupConfig(
+        inputs=(tmp_path / "a",), output=tmp_path / "c", levels=("exact",), boilerplate="remove", boilerplate_min=3
+    )
+    assert run(config).counts["kept"] == 18
+    order = Dataset.open(tmp_path / "c").table("examples")["shard_index"].to_pylist()
+    assert order != sorted(order)
+    result = run(DedupConfig(inputs=(tmp_path / "c",), output=tmp_path / "d", priority=("test",), workers=2))
+    assert result.counts["excluded_by_reason"] == {"duplicate_near_text": 9}
+    left = {one.text.removesuffix(" more") for _, _, one in Dataset.open(tmp_path / "d").examples()}
+    assert left == {words(number) for number in range(9)}

@@ -97,6 +97,23 @@ def test_a_reference_loses_nothing_and_is_no_part_of_the_output(tmp_path: Path):
     assert result.counts["excluded_by_reason"] == {"duplicate_text": 1, "duplicate_near_text": 1}
 
 
+def test_what_references_have_in_common_is_not_reported(tmp_path: Path):
+    write(
+        tmp_path / "old",
+        [*(example(f"{text} text", photo(1)) for text in ("one", "other")), example(None, page("1")),
+         example(None, page("1", noise=7))],
+        looks=True,
+    )  # fmt: skip
+    write(tmp_path / "new", [example("new", photo(3))], looks=True)
+    result = dedup(tmp_path / "c", tmp_path / "new", references=(tmp_path / "old",))
+    assert result.report["same_images_other_text"] == {"images": 0, "examples": 0}
+    dataset = Dataset.open(tmp_path / "c")
+    assert dataset.table("edges").num_rows == dataset.table("near").num_rows == 0
+    write(tmp_path / "third", [example("third text", photo(1))], looks=True)
+    result = dedup(tmp_path / "d", tmp_path / "third", references=(tmp_path / "old",))
+    assert result.report["same_images_other_text"] == {"images": 1, "examples": 1}
+
+
 def test_another_threshold_is_read_off_the_stored_scores(tmp_path: Path):
     write(tmp_path / "a", [example(WORDS), example(WORDS.replace("noon", "dusk"))], looks=True)
     assert dedup(tmp_path / "c", tmp_path / "a").counts["kept"] == 1
