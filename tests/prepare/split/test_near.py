@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shardkit.prepare.dedup import near_text, perceptual
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
+from shardkit.prepare.split.near import known_levels, rules_for
 from shardkit.store import Dataset
 from tests.prepare.builders import example, write
 from tests.prepare.dedup.pictures import photo
-from tests.prepare.split.builders import split
+from tests.prepare.split.builders import listed, split
 
 
 def sides(path: Path) -> dict[str, str]:
@@ -47,3 +49,95 @@ def test_a_picture_that_is_boilerplate_ties_nothing_by_its_looks(tmp_path: Path)
     dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
     result = split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
     assert result.report["groups"]["components"] == 50
+
+
+WORDS = [f"word{k}" for k in range(60)]
+
+
+def edited(number: int, *, body: list[str] = WORDS) -> str:
+    """A text that is near to all others of its body: one word of sixty is another."""
+    return " ".join([*body[:30], f"changed{number}", *body[31:]])
+
+
+def test_near_texts_are_tied_where_nobody_looked_before(tmp_path: Path):
+    rows = [example(edited(k % 2, body=[f"{w}of{k // 2}" for w in WORDS]), group=f"g{k}") for k in range(60)]
+    write(tmp_path / "a", rows)
+    result = split(tmp_path / "a", tmp_path / "s", "train=0.5,test=0.5")
+    where = sides(tmp_path / "s")
+    assert all(where[rows[k].text] == where[rows[k + 1].text] for k in range(0, 60, 2))
+    assert result.report["groups"]["near_pairs"] == 30
+    assert Dataset.open(tmp_path / "s").recipe["near"] == {
+        "perceptual": {"version": perceptual.VERSION, "threshold": perceptual.THRESHOLD, "transforms": []},
+        "text": {"version": near_text.VERSION, "preset": "web", "threshold": 0.75},
+    }
+    alone = split(tmp_path / "a", tmp_path / "t", "train=0.5,test=0.5", edges="exact")
+    assert alone.report["groups"]["components"] == 60
+    assert Dataset.open(tmp_path / "t").recipe["near"] == {}
+
+
+def test_copies_of_a_text_that_is_nearly_everywhere_tie_nothing_and_are_listed(tmp_path: Path):
+    imprint = [example(edited(k), group=f"site {k}") for k in range(30)]
+    story = [f"{word}again" for word in WORDS]
+    rows = [*imprint, *(example(edited(k, body=story), group=f"page {k}") for k in range(3))]
+    write(tmp_path / "a", rows)
+    result = split(tmp_path / "a", tmp_path / "s", "train=0.5,test=0.5")
+    assert result.report["groups"]["components"] == 31
+    assert listed(result) == {"near_text": 30}
+    table = Dataset.open(tmp_path / "s").table("boilerplate").to_pylist()
+    assert {row["value"] for row in table} == {row.text for row in imprint}
+    assert {(row["kind"], row["groups"], row["examples"]) for row in table} == {("near_text", 1, 1)}
+    wide = split(tmp_path / "a", None, "train=0.5,test=0.5", frequent_asset_limit=30, allow_empty=True)
+    assert wide.report["groups"]["components"] == 2
+    assert listed(wide) == {}
+    # What one split permitted, a split of its output permits too.
+    again = split(tmp_path / "s", tmp_path / "t", "train=0.5,test=0.5", frequent_asset_limit=30)
+    assert again.report["groups"]["components"] == 31
+    assert listed(again) == {"near_text": 30}
+
+
+def test_a_picture_of_a_document_ties_it_to_another_that_shows_it_saved_again(tmp_path: Path):
+    rows = [
+        example(f"document {k} {name}", photo(k, quality=quality), photo(other, quality=90), group=f"{k} {name}")
+        for k in range(40)
+        for name, quality, other in (("one", 90, 100 + k), ("two", 50, 200 + k))
+    ]
+    write(tmp_path / "a", rows, looks=True)
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    assert Dataset.open(tmp_path / "c").table("edges").num_rows == 0, "dedup compares lists, one by one"
+    split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
+    where = sides(tmp_path / "s")
+    assert all(where[f"document {k} one"] == where[f"document {k} two"] for k in range(40))
+    assert set(where.values()) == {"train", "test"}
+
+
+def test_new_data_is_near_to_rows_of_the_older_split(tmp_path: Path):
+    rows = [example(edited(0, body=[f"{w}of{k}" for w in WORDS])) for k in range(40)]
+    write(tmp_path / "a", rows)
+    split(tmp_path / "a", tmp_path / "s", "train=0.5,test=0.5")
+    before = sides(tmp_path / "s")
+    write(tmp_path / "b", [example(edited(1, body=[f"{w}of{k}" for w in WORDS])) for k in range(40)])
+    dedup(DedupConfig(inputs=(tmp_path / "b",), output=tmp_path / "c"))
+    split(tmp_path / "c", tmp_path / "t", None, like=tmp_path / "s")
+    after = sides(tmp_path / "t")
+    assert {text.replace("changed1", "changed0"): where for text, where in after.items()} == before
+
+
+def test_the_rules_are_those_of_dedup_unless_others_are_asked_for(tmp_path: Path):
+    write(tmp_path / "a", [example(edited(k)) for k in range(3)])
+    made = dedup(
+        DedupConfig(
+            inputs=(tmp_path / "a",), output=tmp_path / "c", preset="ocr", thresholds={"text": 0.99, "perceptual": 0.9}
+        )
+    )
+    assert made.counts["kept"] == 3
+    dataset = Dataset.open(tmp_path / "c")
+    rules = rules_for(dataset, None, edges="near", preset=None)
+    assert (rules.preset, rules.text, rules.perceptual) == ("ocr", 0.99, 0.9)
+    assert known_levels(dataset, rules) == {"perceptual", "text"}
+    other = rules_for(dataset, None, edges="near", preset="web")
+    assert (other.preset, other.text) == ("web", 0.75)
+    assert known_levels(dataset, other) == {"perceptual"}
+    assert rules_for(dataset, None, edges="exact", preset=None).recipe() == {}
+    split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
+    later = rules_for(Dataset.open(tmp_path / "a"), Dataset.open(tmp_path / "s"), edges="near", preset=None)
+    assert (later.preset, later.text, later.perceptual) == ("ocr", 0.99, 0.9)
