@@ -19,8 +19,9 @@ NAVIGATION = "Home | News | Gallery | Contact"
 WORDS = Path(__file__).read_text(encoding="utf-8").split()
 
 
-def shardkit(*arguments: object) -> None:
-    assert run([str(argument) for argument in arguments]) == 0
+def shardkit(command: str, *arguments: object) -> None:
+    workers = [] if command in ("stats", "head", "explain") else ["--workers", "1"]
+    assert run([command, *map(str, arguments), *workers]) == 0
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
@@ -56,7 +57,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shardkit("ingest", "text", folder / "rows" / "rows.jsonl", "-o", folder / "texts", "--source", "web", "--quiet")
     shardkit("ingest", "caption", folder / "captions", "-o", folder / "shown", "--source", "shown", "--quiet")
     options = ["--boilerplate", "remove", "--boilerplate-min", 3, "--relations", "move", "--shard-size", 2000]
-    shardkit("dedup", folder / "texts", folder / "shown", "-o", folder / "clean", *options, "--workers", 2, "--quiet")
+    shardkit("dedup", folder / "texts", folder / "shown", "-o", folder / "clean", *options, "--quiet")
     return folder / "clean"
 
 
