@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.errors import IntegrityError, SourceError
 from shardkit.prepare.dedup.keys import leading
@@ -58,9 +60,9 @@ def _held(path: Path, forgotten: Forgotten) -> dict[str, Any] | None:
         dataset = Dataset.open(path)
         assets = dataset.table("assets", ["asset_id", "stored_xxh3"])
         shown = np.isin(leading(assets["asset_id"]), forgotten.assets)
-        equal = [digest in forgotten.stored for digest in assets["stored_xxh3"].to_pylist()]
+        equal = pc.is_in(assets["stored_xxh3"], pa.array(sorted(forgotten.stored), pa.string()))
         examples = np.isin(leading(dataset.table("examples", ["example_id"])["example_id"]), forgotten.examples)
-        num_assets, num_examples = int((shown | np.array(equal, np.bool_)).sum()), int(examples.sum())
+        num_assets, num_examples = int((shown | equal.to_numpy()).sum()), int(examples.sum())
         if not num_assets and not num_examples:
             return None
         where = sorted({os.path.normpath(shard.holder.path) for shard in dataset.shards})

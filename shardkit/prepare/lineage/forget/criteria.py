@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from shardkit.engine import Progress, map_ordered
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup.inputs import Slice, as_int32, open_slice, slices
+from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
 from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.lineage.ancestry import Ancestry
+from shardkit.prepare.report.measure import columns_of
 from shardkit.store.dataset import Dataset
 
 UNKNOWN = "unknown"
@@ -84,15 +85,15 @@ def of_texts(
         return OfTexts(sources=sources, licences=licences)
     illustrated = np.isin(leading(table["example_id"]), _illustrated(dataset))
     stated = _Stated(ancestry)
-    of_source = table["source"].to_numpy(zero_copy_only=False)
+    of_source = table["source"].combine_chunks()
     pieces = list(
         slices(dataset, bases, as_int32(table["shard_index"]), as_int32(table["row"]), np.arange(table.num_rows))
     )
     for done, (piece, named, own) in enumerate(map_ordered(partial(_read, criteria), pieces, workers=workers), 1):
         sources[piece.positions] |= named
-        for at, licence in zip(piece.positions.tolist(), own, strict=True):
-            if criteria.licences and not illustrated[at]:
-                licences[at] = stated.licence(str(of_source[at]), licence) in criteria.licences
+        for place in np.flatnonzero(~illustrated[piece.positions]).tolist() if criteria.licences else ():
+            at = int(piece.positions[place])
+            licences[at] = stated.licence(of_source[at].as_py(), own[place]) in criteria.licences
         on_progress(done, len(pieces), "reading")
     return OfTexts(sources=sources, licences=licences)
 
@@ -125,9 +126,7 @@ class _Stated:
 
 def _read(criteria: Criteria, piece: Slice) -> tuple[Slice, Marks, list[str | None]]:
     """Of the rows of a slice: whether their metadata hold a source that is named, and their licence; by a worker."""
-    reader = open_slice(piece)
-    metadata = reader.columns(("metadata",))["metadata"].take(pa.array(piece.rows))
-    reader.close()
+    metadata = columns_of(piece, ("metadata",))["metadata"]
     named = np.zeros(len(piece.rows), np.bool_)
     for source in criteria.sources:
         near = _marks(pc.match_substring(metadata, orjson.dumps(source).decode()))

@@ -7,6 +7,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.digest import xxh3
 from shardkit.engine import Progress, map_ordered
@@ -16,6 +18,8 @@ from shardkit.prepare.lineage.forget.decide import Decision
 from shardkit.prepare.lineage.index import LINKS
 from shardkit.store.dataset import Dataset
 
+_ROWS = 1024
+"""Rows of a shard whose ids are looked at together."""
 _COLUMNS = {
     "examples": ("example_id", "parent_id"),
     "provenance": ("example_id", "asset_id"),
@@ -109,20 +113,25 @@ def _search(path: Path, dataset_id: str, forgotten: Forgotten, number: int) -> _
     shard = dataset.shards[number]
     reader = dataset.reader(shard)
     found = ""
-    images = num_bytes = 0
-    for row in range(reader.num_rows):
-        columns = reader.columns(("example_id", "images"), rows=range(row, row + 1))
-        if np.isin(leading(columns["example_id"]), forgotten.examples).any():
-            found = found or f"a forgotten example in row {row}"
-        shown = columns["images"].to_pylist()[0]
-        for place, image in enumerate(shown):
-            data = reader.image_bytes(row, place)
-            images += 1
-            num_bytes += len(data)
-            if int(image["asset_id"][:16], 16) in forgotten.assets or xxh3(data) in forgotten.stored:
-                found = found or f"a forgotten picture in row {row}"
+    num_images = num_bytes = 0
+    for start in range(0, reader.num_rows, _ROWS):
+        rows = range(start, min(start + _ROWS, reader.num_rows))
+        table = reader.columns(("example_id", "images"), rows=rows).combine_chunks()
+        if np.isin(leading(table["example_id"]), forgotten.examples).any():
+            found = found or f"a forgotten example in its rows {rows[0]} to {rows[-1]}"
+        images = table["images"].chunk(0)
+        shown = pa.chunked_array([images.flatten().field("asset_id")])
+        if np.isin(leading(shown), forgotten.assets).any():
+            found = found or f"a forgotten picture in its rows {rows[0]} to {rows[-1]}"
+        for row, count in zip(rows, pc.list_value_length(images).to_pylist(), strict=True):
+            for place in range(count):
+                data = reader.image_bytes(row, place)
+                num_images += 1
+                num_bytes += len(data)
+                if xxh3(data) in forgotten.stored:
+                    found = found or f"a forgotten picture in row {row}"
     reader.close()
-    return _Seen(shard=shard.name, rows=shard.num_rows, images=images, num_bytes=num_bytes, found=found)
+    return _Seen(shard=shard.name, rows=shard.num_rows, images=num_images, num_bytes=num_bytes, found=found)
 
 
 @lru_cache(maxsize=1)

@@ -306,7 +306,7 @@ def test_the_proof_finds_bytes_that_a_wrong_table_hid(lineage: Road, tmp_path: P
     partial = dataset.table("provenance").slice(0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dataset, "table", lying(Dataset.table, partial))
-        with pytest.raises(IntegrityError, match=r"the proof failed: .* holds a forgotten picture in row 0"):
+        with pytest.raises(IntegrityError, match=r"the proof failed: .* holds a forgotten picture in its rows 0 to 0"):
             forget(tmp_path / "plain", tmp_path / "out", assets=(sha256(png(1)),))
 
 
