@@ -81,17 +81,16 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
     images: list[Image] = []
     media: list[_Loaded] = []
     places: dict[int, int] = {}
+    known: dict[tuple[Any, ...], int] = {}
     for number, ref in enumerate(draft.images):
         one = _load(ref, draft, policy, reader, changes)
         if one is None:
             continue
         image = _image(one.media, ref, changes)
-        same = next((k for k, known in enumerate(images) if _equal(known, image)), None)
-        if same is None:
-            same = len(images)
+        places[number] = known.setdefault(_stored_once(image), len(images))
+        if places[number] == len(images):
             images.append(image)
             media.append(one)
-        places[number] = same
     segments, moved = _segments(draft.segments, places)
     if not any(s.kind == "image" or (s.text or "").strip() for s in segments):
         raise Bad("no_content", "neither text nor image is left" if draft.images else "the text is blank")
@@ -112,7 +111,9 @@ def finish(draft: Draft, policy: Policy, reader: Reader) -> Kept:
         assets=tuple(_asset(one) for one in media),
         sketches=tuple(one.media.sketch for one in media),
         provenance=tuple(
-            row for number, one in enumerate(media) for row in _provenance(example, number, one, draft, policy)
+            row
+            for one, (kind, annotator) in zip(media, _told_of(example), strict=True)
+            for row in _provenance(example, one, draft, policy, relation=kind, annotator=annotator)
         ),
         marks=_marks(example),
         changes=changes,
@@ -206,11 +207,9 @@ def _judge_size(stated: tuple[int, int], media: Media, changes: Counter[str]) ->
     )
 
 
-def _equal(one: Image, two: Image) -> bool:
-    """Whether one stored image can stand for both: names do not count."""
-    return (one.asset_id, one.frame, one.ocr_labels, one.reading_order, one.layout) == (
-        two.asset_id, two.frame, two.ocr_labels, two.reading_order, two.layout,
-    )  # fmt: skip
+def _stored_once(image: Image) -> tuple[Any, ...]:
+    """What is equal for two images of which one stored one can stand for both: names do not count."""
+    return image.asset_id, image.frame, image.ocr_labels, image.reading_order, image.layout
 
 
 def _segments(segments: tuple[Segment, ...], places: Mapping[int, int]) -> tuple[tuple[Segment, ...], dict[int, int]]:
@@ -267,12 +266,21 @@ def _asset(loaded: _Loaded) -> dict[str, Any]:
     }
 
 
+def _told_of(example: Example) -> list[tuple[str | None, str | None]]:
+    """Of each image the kind of its first relation, and the annotator of its first one that has any."""
+    told: list[tuple[str | None, str | None]] = [(None, None)] * len(example.images)
+    for relation in example.relations:
+        for number in relation.images:
+            kind, annotator = told[number]
+            told[number] = kind or relation.kind, annotator or relation.annotator
+    return told
+
+
 def _provenance(
-    example: Example, number: int, loaded: _Loaded, draft: Draft, policy: Policy
+    example: Example, loaded: _Loaded, draft: Draft, policy: Policy, *, relation: str | None, annotator: str | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of an image: one, or one for each place that an earlier preparation had it from."""
     media, ref = loaded.media, loaded.ref
-    relations = [relation for relation in example.relations if number in relation.images]
     told = {name: _text(draft.metadata.get(name)) for name in ("licence", "license", "revision", "retrieved_at")}
     for origin in ref.origins or ({},):
         yield {
@@ -289,8 +297,8 @@ def _provenance(
             "licence": policy.licence or origin.get("licence") or told["licence"] or told["license"],
             "decoder": DECODER,
             "preprocessing": ",".join((*(f"removed:{name}" for name in media.removed), *media.changes)) or "none",
-            "relation": relations[0].kind if relations else None,
-            "annotator": next((r.annotator for r in relations if r.annotator), None),
+            "relation": relation,
+            "annotator": annotator or None,
             "group": example.group,
             "derived_recipe": policy.recipe,
             "tokenizer": None,
