@@ -359,3 +359,22 @@ def test_a_picture_that_was_made_smaller_goes_by_the_id_of_the_original(tmp_path
     assert [made.text for _, _, made in Dataset.open(tmp_path / "out").examples()] == ["small"]
     assert result.report["assets"] == 1
     assert [Path(one["path"]).name for one in result.also] == ["set", "shrunk"]
+
+
+def test_a_run_that_was_cut_off_goes_on_and_gives_the_same(
+    lineage: Road, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"assets": (sha256(png(2)),)}
+    whole = forget(lineage.clean, tmp_path / "whole", **given)
+    with monkeypatch.context() as patch:
+        patch.setattr(Output, "commit", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            forget(lineage.clean, tmp_path / "cut", **given)
+    assert not (tmp_path / "cut" / "manifest.json").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("shardkit.prepare.lineage.forget.run.write_unit", cut_off)  # every unit has its receipt
+        assert forget(lineage.clean, tmp_path / "cut", **given).dataset_id == whole.dataset_id
+
+
+def cut_off(*_: object) -> None:
+    raise KeyboardInterrupt
