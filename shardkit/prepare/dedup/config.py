@@ -108,8 +108,9 @@ class DedupConfig:
 
     @property
     def ordered_levels(self) -> tuple[str, ...]:
-        """From the strictest to the loosest."""
-        return tuple(level for level in LEVELS if level in self.levels)
+        """From the strictest to the loosest. Images that are equal look alike: perceptual takes pixel with it."""
+        asked = {*self.levels, *(("pixel",) if "perceptual" in self.levels else ())}
+        return tuple(level for level in LEVELS if level in asked)
 
     @property
     def preset_of_text(self) -> near_text.Preset:

@@ -28,6 +28,7 @@ from shardkit.prepare.dedup.near import Found, distinct_texts, find_pairs
 from shardkit.prepare.dedup.pictures import measure_lists
 from shardkit.prepare.dedup.signatures import Signed
 from shardkit.prepare.dedup.tuples import Alive, Near, crossed
+from shardkit.prepare.dedup.vectors import NearVectors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -82,18 +83,23 @@ def find_all(
     """
     config, inputs = filling.config, filling.inputs
     lists_tried, texts_tried = _Tried(near.lists.edges), _Tried(near.texts)
+    vectors_tried = _Tried(near.vectors.examples), _Tried(near.vectors.lists)
+    every = (lists_tried, texts_tried, *vectors_tried)
     looked = "perceptual" in config.levels and near.lists.units is not None
     if looked and "text" in config.levels:
         near = _other_halves(filling, alive, near, lists_tried, texts_tried)
     while True:
         found = find_pairs(config, inputs, alive, near)
-        row, keeper = _beside_keepers(found.edges, keeper_of(found.edges), thresholds)
-        before = lists_tried.num_asked + texts_tried.num_asked
+        edges = found.edges.take(found.edges.score >= thresholds[found.edges.level])
+        beside = _beside_keepers(edges, keeper_of(edges), num_new=inputs.num_new)
+        row, keeper = (side[beside.level < SEMANTIC] for side in (beside.one, beside.two))
+        before = sum(tried.num_asked for tried in every)
         if looked:
             near = filling.lists(near, near.lists.of_row[row], near.lists.of_row[keeper], lists_tried)
         if "text" in config.levels:
             near = filling.texts(near, near.text_of[row], near.text_of[keeper], texts_tried)
-        if lists_tried.num_asked + texts_tried.num_asked == before:
+        near = replace(near, vectors=_vectors(near, beside.one, beside.two, vectors_tried))
+        if sum(tried.num_asked for tried in every) == before:
             return found
 
 
@@ -112,12 +118,34 @@ def _other_halves(filling: Filling, alive: Alive, near: Near, lists_tried: _Trie
     return filling.texts(near, left[crowd], right[crowd], texts_tried)
 
 
-def _beside_keepers(edges: RowEdges, keeper: Indices, thresholds: npt.NDArray[np.float64]) -> tuple[Indices, Indices]:
-    """Rows that stay beside one that goes, and the keeper of that one."""
-    near = edges.take((edges.score >= thresholds[edges.level]) & (edges.level < SEMANTIC))
-    here, there = np.concatenate([near.one, near.two]), np.concatenate([near.two, near.one])
-    beside = (keeper[here] == here) & (keeper[there] != there) & (keeper[there] != here)
-    return here[beside], keeper[there[beside]]
+def _vectors(near: Near, row: Indices, keeper: Indices, tried: tuple[_Tried, _Tried]) -> NearVectors:
+    """Measure the vectors of rows and keepers that were not tried."""
+    vectors = near.vectors
+    if vectors.measure_examples is not None:
+        one, two = tried[0].fresh(vectors.example_of[row], vectors.example_of[keeper])
+        vectors = replace(vectors, examples=merged(vectors.examples, vectors.measure_examples(one, two)))
+    if vectors.measure_lists is not None:
+        one, two = tried[1].fresh(near.lists.of_row[row], near.lists.of_row[keeper])
+        vectors = replace(vectors, lists=merged(vectors.lists, vectors.measure_lists(one, two)))
+    return vectors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Beside:
+    """P rows that stay beside one that goes."""
+
+    one: Indices
+    two: Indices
+    """[P] each: the row, and the keeper of that one."""
+    level: npt.NDArray[np.int8]
+    """[P] level at which it is near the one that goes."""
+
+
+def _beside_keepers(edges: RowEdges, keeper: Indices, *, num_new: int) -> _Beside:
+    here, there = np.concatenate([edges.one, edges.two]), np.concatenate([edges.two, edges.one])
+    beside = (here < num_new) & (keeper[here] == here) & (keeper[there] != there) & (keeper[there] != here)
+    level = np.concatenate([edges.level, edges.level])
+    return _Beside(one=here[beside], two=keeper[there[beside]], level=level[beside])
 
 
 class _Tried:

@@ -7,7 +7,7 @@ A page may look like another and say something else, so pages whose texts hold o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -121,13 +121,30 @@ def measure_lists(lists: Lists, one: Indices, two: Indices, *, transforms: froze
     """
     assert lists.units is not None, "they were not looked at"
     assert lists.units.hashes is not None, "they were not looked at"
-    same = lists.length[one] == lists.length[two]
+    measure = partial(perceptual.measure, lists.units.hashes, transforms=transforms)
+    return measured_lists(measure, lists.unit_of, lists.begin, lists.length, one, two)
+
+
+def measured_lists(  # noqa: PLR0917 - lists as near_lists takes them, and pairs of them
+    measure: Callable[[Indices, Indices], NearEdges],
+    unit_of: Indices,
+    begin: Indices,
+    length: Indices,
+    one: Indices,
+    two: Indices,
+) -> NearEdges:
+    """Of some pairs of lists those whose images are near one by one.
+
+    Args:
+        measure: pairs of units, ascending -> those that are near.
+    """
+    same = length[one] == length[two]
     one, two = one[same], two[same]
-    left, right = (lists.unit_of[_ranges(lists.begin[side], lists.length[one])] for side in (one, two))
+    left, right = (unit_of[_ranges(begin[side], length[one])] for side in (one, two))
     low, high = np.minimum(left, right), np.maximum(left, right)
     wanted = np.unique(((low << 32) | high)[low != high])
-    edges = perceptual.measure(lists.units.hashes, wanted >> 32, wanted & 0xFFFFFFFF, transforms=transforms)
-    score, detail = _weakest(edges, (one, two), lists.unit_of, lists.begin, lists.length)
+    edges = measure(wanted >> 32, wanted & 0xFFFFFFFF)
+    score, detail = _weakest(edges, (one, two), unit_of, begin, length)
     found = np.flatnonzero(score > 0)
     found = found[np.lexsort((two[found], one[found]))]
     return NearEdges(one=one[found], two=two[found], score=score[found], detail=detail[found])

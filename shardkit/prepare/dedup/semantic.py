@@ -88,6 +88,24 @@ def search(vectors: Vectors, *, floor: float = FLOOR, num_clusters: int | None =
     return Search(edges=edges, num_compared=len(units), num_blocks=len(blocks), num_crowded=int(crowded.sum()))
 
 
+def measure(vectors: Vectors, one: Indices, two: Indices, *, floor: float = FLOOR) -> NearEdges:
+    """Of some pairs of units those with a cosine of at least `floor`.
+
+    Args:
+        one: [P] and two, one < two; each pair once, ascending.
+    """
+    points = vectors.stored.open()
+    cosine = np.zeros(len(one))
+    for start in range(0, len(one), _ROWS):
+        part = slice(start, start + _ROWS)
+        left, right = (points[side[part]].astype(np.float64) for side in (one, two))
+        length = np.sqrt((left * left).sum(axis=1) * (right * right).sum(axis=1))
+        cosine[part] = (left * right).sum(axis=1) / np.maximum(length, 1)
+    near = np.flatnonzero((cosine >= floor) & vectors.have[one] & vectors.have[two])
+    score = np.minimum(cosine[near], 1.0)
+    return NearEdges(one=one[near], two=two[near], score=score, detail=np.empty((len(near), 0), np.int32))
+
+
 def _no_units(size: int) -> Indices:
     return np.zeros(size, np.int64)
 

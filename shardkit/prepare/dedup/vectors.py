@@ -6,8 +6,9 @@ files -> vectors of images      -> near images -> near lists of images
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,10 @@ from shardkit.prepare.dedup.edges import Indices, NearEdges
 from shardkit.prepare.dedup.embeddings import ASSET, EXAMPLE, Vectors, read_vectors
 from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.dedup.keys import Keys, leading
-from shardkit.prepare.dedup.pictures import Lists, near_lists
+from shardkit.prepare.dedup.pictures import Lists, measured_lists, near_lists
 from shardkit.prepare.dedup.signatures import Signed
+
+Measure = Callable[[Indices, Indices], NearEdges]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -32,6 +35,11 @@ class NearVectors:
     """Pairs of lists of images, numbered as in Lists; the score is the lowest of their images'."""
     report: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Column of ids -> units, with_vector, blocks, crowded, and what `read_vectors` counted."""
+
+    measure_examples: Measure | None = None
+    """Pairs of example ids, as `examples` numbers them -> those that are near; None where examples have no vectors."""
+    measure_lists: Measure | None = None
+    """The same of lists."""
 
     @classmethod
     def none(cls, num_rows: int) -> NearVectors:
@@ -58,16 +66,27 @@ def find_vectors(
     found = read_vectors(paths, column=column, units={EXAMPLE: ids, ASSET: images}, scratch=scratch)
     result, report = NearVectors.none(inputs.num_rows), {}
     examples, example_of, near = result.examples, result.example_of, result.lists
+    measure_examples: Measure | None = None
+    measure_lists: Measure | None = None
     for done, (kind, vectors) in enumerate(found.items()):
         on_progress(done, len(found), "comparing vectors")
         searched = semantic.search(vectors)
         report[kind] = _counted(vectors, searched)
         if kind == EXAMPLE:
-            examples = searched.edges
+            examples, measure_examples = searched.edges, partial(semantic.measure, vectors)
             example_of = np.where(vectors.have[of_row], of_row, -1).astype(np.int64)
         else:
-            near = _near_lists(searched.edges, len(images), of_image.astype(np.int64), signed, lists)
-    return NearVectors(examples=examples, example_of=example_of, lists=near, report=report)
+            shown = _shown(of_image.astype(np.int64), signed, lists)
+            near = near_lists(searched.edges, len(images), *shown)
+            measure_lists = partial(_measure_lists, vectors, shown)
+    return NearVectors(
+        examples=examples,
+        example_of=example_of,
+        lists=near,
+        report=report,
+        measure_examples=measure_examples,
+        measure_lists=measure_lists,
+    )
 
 
 def _example_keys(inputs: Inputs) -> Keys:
@@ -76,7 +95,11 @@ def _example_keys(inputs: Inputs) -> Keys:
     return np.concatenate([np.empty(0, np.uint64), *(leading(table["example_id"]) for table in tables)])
 
 
-def _near_lists(edges: NearEdges, num_images: int, of_image: Indices, signed: Signed, lists: Lists) -> NearEdges:
+_Shown = tuple[Indices, Indices, Indices]
+"""Images of all rows by number; of each list where its own begin, and how many they are."""
+
+
+def _shown(of_image: Indices, signed: Signed, lists: Lists) -> _Shown:
     """Args:
     of_image: [M] number of each image, in the order of `signed.image_rows`.
     """
@@ -87,7 +110,11 @@ def _near_lists(edges: NearEdges, num_images: int, of_image: Indices, signed: Si
     rows = np.flatnonzero(lists.of_row >= 0)[::-1]
     first = np.zeros(len(lists), np.int64)
     first[lists.of_row[rows]] = rows
-    return near_lists(edges, num_images, of_image, begins[first], lengths[first])
+    return of_image, begins[first], lengths[first]
+
+
+def _measure_lists(vectors: Vectors, shown: _Shown, one: Indices, two: Indices) -> NearEdges:
+    return measured_lists(partial(semantic.measure, vectors), *shown, one, two)
 
 
 def _counted(vectors: Vectors, searched: semantic.Search) -> dict[str, int]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -19,7 +21,7 @@ from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.perceptual import ImageHashes, Spoken
 from shardkit.prepare.dedup.run import run
 from shardkit.store import Dataset
-from tests.prepare.builders import example, write
+from tests.prepare.builders import example, png, write
 from tests.prepare.dedup.pictures import page, photo
 from tests.prepare.dedup.test_boilerplate import words
 
@@ -173,3 +175,15 @@ def test_of_many_pages_of_one_form_copies_go_and_others_stay(tmp_path: Path):
     rows = Random(4).sample([*pages, *equal, *misread], CROWD + len(copied))
     left = kept(tmp_path, rows, levels=("exact", "pixel", "perceptual"))
     assert sorted(text.replace("clerl", "clerk") for text in left) == sorted(texts)
+
+
+@pytest.mark.parametrize("column", ["example_id", "asset_id"])
+def test_of_a_crowd_of_vectors_one_is_left(tmp_path: Path, column: str):
+    rows = [example("one caption", png(number)) if column == "asset_id" else example(f"text {number}") for number in range(CROWD)]  # fmt: skip
+    ids = [row.images[0].asset_id if column == "asset_id" else row.example_id for row in rows]
+    chance = np.random.default_rng(7)
+    vectors = 10 + chance.normal(0, 1.2, (CROWD, 16))
+    values = pa.array(vectors.tolist(), pa.list_(pa.float32(), 16))
+    pq.write_table(pa.table({column: ids, "vector": values}), tmp_path / "vectors.parquet")
+    left = kept(tmp_path, rows, levels=("semantic",), embeddings=(tmp_path / "vectors.parquet",))
+    assert len(left) == 1
