@@ -159,6 +159,7 @@ def write_part(job: Job, task: Task) -> tuple[FolderFile, Counts]:
     except BaseException:
         writer.abandon()
         raise
+    counts.settle()
     return file, counts
 
 
