@@ -176,7 +176,7 @@ def _largest(targets: list[Fraction]) -> int:
 
 
 def _fill(sizes: list[int], filled: list[int], targets: list[Fraction]) -> tuple[list[int], list[int]]:
-    """Give each component to the split that lacks most of its share and has room for it, else to the largest.
+    """Give each component to the split that lacks most of its share and comes nearer to it, else to the largest.
 
     Returns:
         the place of each component's split, and the indices of those too large for every other split.
@@ -197,7 +197,8 @@ def _fill(sizes: list[int], filled: list[int], targets: list[Fraction]) -> tuple
         found = largest
         best = None
         for place in order:
-            if filled[place] + size > wanted[place]:
+            # None may be larger than the whole share, and each must bring the split nearer to it.
+            if size > wanted[place] or 2 * (wanted[place] - filled[place]) <= size:
                 continue
             if best is None or filled[place] * best[1] < best[0] * wanted[place]:
                 best, found = (filled[place], wanted[place]), place

@@ -149,6 +149,8 @@ class _Readers:
         ref = self._dataset.shards[shard]
         if held is None and len(rows) >= _DENSE * ref.num_rows and ref.entry.size <= _HELD_SHARD:
             held = _facts(self.open(shard).columns(EXAMPLES_FACTS.names))
+            if not len(held["images"].values):
+                self._open.pop(shard).close()  # nothing is left in it that is not held
         if held is None:
             return self._scattered(shard, rows)
         self._held[shard] = held

@@ -99,6 +99,29 @@ def test_greedy_serves_the_split_that_lacks_most_and_has_room():
     assert oversized == [1]
 
 
+def test_a_component_that_does_not_fit_is_taken_where_it_brings_the_share_nearer():
+    targets = [Fraction(16), Fraction(2), Fraction(10)]
+    # The 6 would leave the last split 1 over, without it 5 are missing; the 4 would leave it 5 over, without it 1.
+    chosen, _ = _fill([5, 6, 4], [16, 2, 0], targets)
+    assert chosen == [TEST, TEST, TRAIN]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_comes_as_near_to_the_shares_as_half_a_group(seed: int):
+    sizes = np.random.default_rng(seed).integers(1, 6, 900).tolist()
+    groups = groups_of(sizes)
+    by_hash, exact = (
+        assign(groups, ledger_of(groups, {}), division(str(seed), exact=exact)) for exact in (False, True)
+    )
+    assert (by_hash.method, exact.method) == ("hash", "greedy")
+    total = sum(sizes)
+    apart = [abs(got - share * total) for got, share in zip(shares_of(sizes, exact), SHARES.values(), strict=True)]
+    assert max(apart[1:]) <= 2.5
+    assert apart[0] <= 5
+    hashed = shares_of(sizes, by_hash)
+    assert max(abs(got - share * total) for got, share in zip(hashed, SHARES.values(), strict=True)) > 5, "not vacuous"
+
+
 def test_what_was_placed_stays():
     placed = {0: TEST, 1: TRAIN, 2: VAL}
     assignment = place([5, 1, 1, *[1] * 300], placed)
