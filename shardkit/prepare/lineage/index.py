@@ -74,11 +74,6 @@ class Index:
         return Numbers(self._packed)
 
     @cached_property
-    def _shown_by(self) -> Numbers:
-        """[M] the example of each row of provenance."""
-        return Numbers(leading(self.provenance.columns("example_id")["example_id"]))
-
-    @cached_property
     def _shown(self) -> Numbers:
         """[M] the asset of each row of provenance."""
         return Numbers(leading(self.provenance.columns("asset_id")["asset_id"]))
@@ -102,10 +97,6 @@ class Index:
         if self._parents is None:
             return []
         return _exact(self.examples, "parent_id", _beginning(self._parents, example_id), example_id)
-
-    def provenance_of(self, example_id: str) -> list[int]:
-        """Positions of the rows of provenance of an example."""
-        return _exact(self.provenance, "example_id", _beginning(self._shown_by, example_id), example_id)
 
     def provenance_of_asset(self, digits: str) -> list[int]:
         """Positions of the rows of provenance of the assets whose id begins with these hex digits."""

@@ -120,7 +120,8 @@ class Forward:
         positions = [at for at, _ in _rows_at(here, name, position, ids)]
         examples = self._chain.examples_at(positions)
         for example, place in zip(examples, here.places_of(positions), strict=True):
-            example["sequences"] = self._chain.sequences_of(example["example_id"], place)
+            sequences = self._chain.sequences_of(example["example_id"], place)
+            example["sequences"] = [{name: one[name] for name in one if name != "example"} for one in sequences]
         return {"example_id": example_id, "history": history, "examples": examples}
 
     def _step(self, index: Index, name: str, position: str, ids: set[str]) -> list[dict[str, Any]]:

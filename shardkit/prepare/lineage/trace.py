@@ -97,7 +97,7 @@ class Tracer:
         Raises:
             ConfigError: where no dataset at hand knows the row.
         """
-        return self._answer(**self._forward.source(given, where=str(self._path)))
+        return self._answer(self._forward.source(given, where=str(self._path)))
 
     # ------------------------------------------------------------------ ids
     def _found(self, digits: str) -> set[tuple[str, str]]:
@@ -122,7 +122,7 @@ class Tracer:
                 rows = [row for one in sorted(ids) for row in self._forward.of_example(index, one)]
                 kind = "asset" if shown else "example"
                 asked = index.asset_ids(shown[:1])[0] if shown else min(ids)
-                return self._answer(kind=kind, asked=asked, history=rows)
+                return self._traced(kind, asked, history=rows)
         missing = len(self._ancestry.missing)
         raise ConfigError(
             f"nothing has the id {digits}, here or in what this dataset was made from",
@@ -146,12 +146,12 @@ class Tracer:
             "world_size": batch.world_size,
             "packs": list(packs.numbers),
         }
-        return self._answer(kind="batch", asked=asked, batch=told, **self._from_sequences(sequences))
+        return self._traced("batch", asked, batch=told, **self._from_sequences(sequences))
 
     def _of_sequence(self, whole: str) -> dict[str, Any]:
         sequences = self._chain.sequences_at(self._ancestry.own.sequences_of(whole))
         sequences = [one for one in sequences if one["sequence_id"] == whole]
-        return self._answer(kind="sequence", asked=whole, **self._from_sequences(sequences))
+        return self._traced("sequence", whole, **self._from_sequences(sequences))
 
     def _from_sequences(self, sequences: list[dict[str, Any]]) -> dict[str, Any]:
         places: list[Place] = list(dict.fromkeys(one["example"] for one in sequences))
@@ -159,7 +159,7 @@ class Tracer:
         return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
 
     def _of_example(self, whole: str) -> dict[str, Any]:
-        return self._answer(kind="example", asked=whole, **self._from_examples(self._ancestry.own.examples_of(whole)))
+        return self._traced("example", whole, **self._from_examples(self._ancestry.own.examples_of(whole)))
 
     def _of_asset(self, whole: str) -> dict[str, Any]:
         index = self._ancestry.own
@@ -167,7 +167,7 @@ class Tracer:
         positions = sorted({at for one in index.has_examples(ids) for at in index.examples_of(one)})
         found = self._from_examples(positions)
         found["assets"] = [asset for asset in found["assets"] if asset["asset_id"] == whole]
-        return self._answer(kind="asset", asked=whole, **found)
+        return self._traced("asset", whole, **found)
 
     def _from_examples(self, positions: Sequence[int]) -> dict[str, Any]:
         places = self._ancestry.own.places_of(positions)
@@ -179,7 +179,11 @@ class Tracer:
         ]
         return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
 
-    def _answer(self, **parts: Any) -> dict[str, Any]:
+    def _traced(self, kind: str, asked: str, **found: Any) -> dict[str, Any]:
+        nothing: dict[str, Any] = {"batch": None, "sequences": [], "examples": [], "assets": [], "history": []}
+        return self._answer({"kind": kind, "asked": asked, **nothing, **found})
+
+    def _answer(self, parts: dict[str, Any]) -> dict[str, Any]:
         dataset = self._dataset
         return {
             "dataset": str(self._path),

@@ -100,6 +100,7 @@ def test_equal_examples_are_told_apart_by_their_rows(lineage: Road) -> None:
 def test_what_an_earlier_stage_left_out_is_followed_there(lineage: Road) -> None:
     found = trace(lineage.tokens, WEB[4].example_id)
     (row,) = found["history"]
+    assert (found["batch"], found["sequences"], found["examples"], found["assets"]) == (None, [], [], [])
     assert [step["outcome"] for step in row["history"]] == ["kept", "has_roles"]
     found = trace(lineage.tokens, sha256(png(3)))
     assert (found["kind"], found["asked"]) == ("asset", sha256(png(3)))
