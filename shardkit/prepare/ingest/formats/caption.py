@@ -32,7 +32,7 @@ from shardkit.prepare.ingest.formats.caption_json import ANNOTATIONS, places
 from shardkit.prepare.ingest.formats.captions import Caption, distinct, listed, name, number, relations
 from shardkit.prepare.ingest.formats.fields import found, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
-from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.formats.text_file import decoded, json_of
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
@@ -223,7 +223,7 @@ def _captions(
 
 def _object(data: bytes, changes: Counter[str]) -> dict[str, Any]:
     try:
-        parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
+        parsed = parse(json_of(data, changes))
     except Bad as bad:
         raise Bad(bad.reason, f".json: {bad.detail}") from None
     if not isinstance(parsed.value, dict):

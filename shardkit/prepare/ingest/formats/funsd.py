@@ -17,6 +17,7 @@ from typing import Any
 from shardkit.prepare.ingest.containers.naming import Naming
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.formats.label import Label, Read, loose_polygon, text_of
+from shardkit.prepare.ingest.formats.text_file import json_of
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.records import LayoutItem
 
@@ -34,7 +35,7 @@ def read(data: bytes, changes: Counter[str]) -> Label:
     Raises:
         Bad: where it is none.
     """
-    parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
+    parsed = parse(json_of(data, changes))
     changes.update(parsed.changes)
     if not is_form(parsed.value):
         raise Bad("bad_label", "the .json has no list named form")

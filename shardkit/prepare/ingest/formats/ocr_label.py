@@ -21,7 +21,7 @@ from typing import Any
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.formats import docbank, funsd, hocr, iit_cdip, layout_xml, paddle_result, quads
 from shardkit.prepare.ingest.formats.label import Label, Read, polygon
-from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.formats.text_file import decoded, json_of
 from shardkit.prepare.ingest.formats.xml_safe import parse_xml
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import LayoutItem
@@ -113,7 +113,7 @@ def from_json(data: bytes, changes: Counter[str]) -> Label:
         Bad: where it is neither a text nor an object.
     """
     try:
-        parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
+        parsed = parse(json_of(data, changes))
     except Bad as bad:
         raise Bad(bad.reason, f".json: {bad.detail}") from None
     changes.update(parsed.changes)

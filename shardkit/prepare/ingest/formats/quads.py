@@ -19,7 +19,7 @@ from collections import Counter
 from shardkit.prepare.ingest.containers.naming import Naming
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.formats.label import Label, Read, lines_label, number
-from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.formats.text_file import decoded, json_of
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import LayoutItem
 
@@ -79,7 +79,7 @@ def read_keys(data: bytes, changes: Counter[str]) -> Label:
     Raises:
         Bad: where it is no object.
     """
-    parsed = parse(data.removeprefix(b"\xef\xbb\xbf"))
+    parsed = parse(json_of(data, changes))
     changes.update(parsed.changes)
     if not isinstance(parsed.value, dict):
         raise Bad("bad_label", "the .json is no object of what a receipt says")

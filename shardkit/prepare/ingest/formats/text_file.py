@@ -23,19 +23,41 @@ def decoded(data: bytes, changes: Counter[str]) -> str:
     Raises:
         Bad: where it is no UTF-8, or not of the encoding that its mark tells.
     """
-    mark, name = next((entry for entry in MARKS if data.startswith(entry[0])), (b"", "utf-8"))
+    mark, name = _mark(data)
     if mark:
-        data = data[len(mark) :]
         changes["byte_order_mark"] += 1
-    try:
-        text = data.decode(name)
-    except UnicodeDecodeError as error:
-        reason = "invalid_utf8" if name == "utf-8" else "bad_encoding"
-        shown = f"byte {error.start}, 0x{data[error.start]:02x}, is no {name.upper()}"
-        raise Bad(reason, shown if mark else f"{shown}; convert the file first: iconv -f ENCODING -t UTF-8") from None
-    if name != "utf-8":
-        changes["transcoded_text"] += 1
+    text = _decoded(data[len(mark) :], name, changes, is_told=bool(mark))
     if "\r\n" in text:
         changes["crlf_text"] += 1
         text = text.replace("\r\n", "\n")
     return text.removesuffix("\n")
+
+
+def json_of(data: bytes, changes: Counter[str]) -> bytes:
+    """The JSON of a file as UTF-8 without a byte order mark; where it is transcoded, that is counted in `changes`.
+
+    Raises:
+        Bad: where it is not of the wide encoding that its mark tells.
+    """
+    mark, name = _mark(data)
+    body = data[len(mark) :]
+    return body if name == "utf-8" else _decoded(body, name, changes, is_told=True).encode()
+
+
+def _mark(data: bytes) -> tuple[bytes, str]:
+    """The byte order mark at the head of a file, and the encoding."""
+    return next((entry for entry in MARKS if data.startswith(entry[0])), (b"", "utf-8"))
+
+
+def _decoded(data: bytes, name: str, changes: Counter[str], *, is_told: bool) -> str:
+    try:
+        text = data.decode(name)
+    except UnicodeDecodeError as error:
+        shown = f"byte {error.start}, 0x{data[error.start]:02x}, is no {name.upper()}"
+        raise Bad(
+            "invalid_utf8" if name == "utf-8" else "bad_encoding",
+            shown if is_told else f"{shown}; convert the file first: iconv -f ENCODING -t UTF-8",
+        ) from None
+    if name != "utf-8":
+        changes["transcoded_text"] += 1
+    return text

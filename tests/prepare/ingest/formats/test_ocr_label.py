@@ -101,3 +101,15 @@ def test_a_long_order_costs_no_more_than_its_length():
     label = from_object(value, Counter())
     assert label.text.split("\n")[:2] == ["99999", "99998"]
     assert label.text.endswith("49999\n50000")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_json_label_of_any_marked_encoding_and_its_witness(encoding):
+    changes: Counter[str] = Counter()
+    text = "gr\u00fcn"
+    files = {
+        ".json": json.dumps({"text": text}, ensure_ascii=False).encode(encoding),
+        ".txt": f"{text}\n".encode(encoding),
+    }
+    assert read_label(files, changes).text == text
+    assert changes["label_witness"] == 1

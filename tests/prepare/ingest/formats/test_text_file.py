@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from shardkit.prepare.ingest.formats.text_file import decoded
+from shardkit.prepare.ingest.formats.text_file import decoded, json_of
 from shardkit.prepare.ingest.reasons import Bad
 
 TEXT = "Gr\u00fc\u00dfe \u4e2d\u6587 \U0001f600"
@@ -40,3 +40,14 @@ def test_nothing_is_guessed(data, reason, says):
         decoded(data, Counter())
     assert bad.value.reason == reason
     assert says in bad.value.detail
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8"])
+def test_json_beside_a_picture_may_be_wide_too(encoding):
+    changes: Counter[str] = Counter()
+    assert json_of(f'\ufeff{{"text": "{TEXT}"}}'.encode(encoding), changes) == f'{{"text": "{TEXT}"}}'.encode()
+    assert changes == ({} if encoding == "utf-8" else {"transcoded_text": 1})
+    assert json_of(b"[1]", changes) == b"[1]"
+    with pytest.raises(Bad) as bad:
+        json_of(b"\xff\xfea", changes)
+    assert bad.value.reason == "bad_encoding"
