@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from shardkit.engine import Progress, map_ordered
 from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
@@ -87,8 +86,3 @@ def _cuts(sizes: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
         begin = end
     if not len(sizes):
         yield 0, 0
-
-
-def ids_of(dataset: Dataset, part: Part) -> pa.ChunkedArray:
-    """Example ids of the rows of a part."""
-    return dataset.table("examples", ["example_id"])["example_id"].take(pa.array(part.positions))

@@ -24,7 +24,7 @@ from shardkit.prepare.export.facts import Counts, Facts
 from shardkit.prepare.export.formats import EXPORTS
 from shardkit.prepare.export.formats.format import Format
 from shardkit.prepare.export.origins import Origins, by_image, origins_of
-from shardkit.prepare.export.parts import Part, ids_of, parts
+from shardkit.prepare.export.parts import Part, parts
 from shardkit.prepare.export.row import Exported
 from shardkit.prepare.report.chain import chain
 from shardkit.store.dataset import Dataset
@@ -141,8 +141,9 @@ def _write(
 
 def _tasks(dataset: Dataset, pieces: list[Part]) -> Iterator[Task]:
     origins = Origins(dataset)
+    ids = dataset.table("examples", ["example_id"])["example_id"]
     for part in pieces:
-        yield Task(part=part, origins=origins.of(ids_of(dataset, part)))
+        yield Task(part=part, origins=origins.of(ids.take(pa.array(part.positions))))
 
 
 def write_part(job: Job, task: Task) -> tuple[FolderFile, Counts]:
