@@ -10,7 +10,7 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.batch import Batches, BatchId
 from shardkit.prepare.lineage.chain import Chain
-from shardkit.prepare.lineage.index import Place
+from shardkit.prepare.lineage.index import Index, Place
 from shardkit.prepare.lineage.source import Forward
 from shardkit.store.dataset import Dataset
 
@@ -72,15 +72,10 @@ class Tracer:
                 where=str(self._path),
                 hint=_HINT,
             )
-        found = self._found(asked)
-        if not found:
+        found = self._only(_ids(self._ancestry.own, asked) | self._sequence_ids(asked), asked)
+        if found is None:
             return self._of_gone(asked)
-        if len(found) > 1:
-            named = ", ".join(f"{kind} {one}" for kind, one in sorted(found)[:4])
-            raise ConfigError(
-                f"{len(found)} ids begin with {asked}: {named}", where=str(self._path), hint="give more digits"
-            )
-        kind, whole = next(iter(found))
+        kind, whole = found
         return {"sequence": self._of_sequence, "example": self._of_example, "asset": self._of_asset}[kind](whole)
 
     def source(self, given: str) -> dict[str, Any]:
@@ -100,29 +95,37 @@ class Tracer:
         return self._answer(self._forward.source(given, where=str(self._path)))
 
     # ------------------------------------------------------------------ ids
-    def _found(self, digits: str) -> set[tuple[str, str]]:
-        """(kind, whole id) of everything in this dataset whose id begins with `digits`."""
-        index, found = self._ancestry.own, set()
-        if len(digits) <= 32:
-            found |= {("example", one) for one in index.example_ids(index.examples_of(digits))}
-            sequences = self._chain.sequences_at(index.sequences_of(digits))
-            found |= {("sequence", s["sequence_id"]) for s in sequences if s["sequence_id"].startswith(digits)}
-        if index.dataset.has_table("provenance"):
-            found |= {("asset", one) for one in index.asset_ids(index.provenance_of_asset(digits))}
-        return found
+    def _sequence_ids(self, digits: str) -> set[tuple[str, str]]:
+        if len(digits) > 32:
+            return set()
+        sequences = self._chain.sequences_at(self._ancestry.own.sequences_of(digits))
+        return {("sequence", s["sequence_id"]) for s in sequences if s["sequence_id"].startswith(digits)}
+
+    def _only(self, found: set[tuple[str, str]], digits: str) -> tuple[str, str] | None:
+        """The one (kind, id) that was found; None for nothing.
+
+        Raises:
+            ConfigError: where there are several.
+        """
+        if len(found) > 1:
+            named = ", ".join(f"{kind} {one}" for kind, one in sorted(found)[:4])
+            raise ConfigError(
+                f"{len(found)} ids begin with {digits}: {named}", where=str(self._path), hint="give more digits"
+            )
+        return next(iter(found), None)
 
     def _of_gone(self, digits: str) -> dict[str, Any]:
         """An id that only an earlier dataset knows."""
         for index in reversed(self._ancestry.indices[:-1]):
-            ids = set(index.example_ids(index.examples_of(digits))) if len(digits) <= 32 else set()
-            shown = index.provenance_of_asset(digits)
-            if shown and not ids:
-                ids = {row["example_id"] for row in index.provenance.take(shown, ["example_id"])}
-            if ids:
-                rows = [row for one in sorted(ids) for row in self._forward.of_example(index, one)]
-                kind = "asset" if shown else "example"
-                asked = index.asset_ids(shown[:1])[0] if shown else min(ids)
-                return self._traced(kind, asked, history=rows)
+            found = self._only(_ids(index, digits), digits)
+            if found is not None:
+                kind, whole = found
+                ids = [whole]
+                if kind == "asset":
+                    shown = index.provenance.take(index.provenance_of_asset(whole), ["example_id"])
+                    ids = sorted(index.has_examples({row["example_id"] for row in shown}))
+                history = [row for one in ids for row in self._forward.of_example(index, one)]
+                return self._traced(kind, whole, history=history)
         missing = len(self._ancestry.missing)
         raise ConfigError(
             f"nothing has the id {digits}, here or in what this dataset was made from",
@@ -192,6 +195,14 @@ class Tracer:
             **parts,
             "datasets": self._ancestry.to_json(),
         }
+
+
+def _ids(index: Index, digits: str) -> set[tuple[str, str]]:
+    """(kind, whole id) of the examples and assets of a dataset whose ids begin with `digits`."""
+    found = {("asset", one) for one in index.asset_ids(index.provenance_of_asset(digits))}
+    if len(digits) <= 32:
+        found |= {("example", one) for one in index.example_ids(index.examples_of(digits))}
+    return found
 
 
 def _linked(chain: Chain, sequences: list[dict[str, Any]], examples: dict[Place, dict[str, Any]]) -> dict[str, Any]:
