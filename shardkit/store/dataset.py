@@ -2,8 +2,8 @@
 
     manifest.json -> tables (digest of the file) -> shards (size, then block by block)
 
-A view holds no shards of its own: its manifest names those of other datasets, and tables/examples.parquet says which
-rows it selects.
+The manifest of a view names shards of other datasets, and tables/examples.parquet says which of their rows it selects;
+rows that it changed lie in shards of its own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ near.py        near matchers on distinct units: texts, lists of images (pictures
 candidates.py  second reading: rows whose key repeats or that are near to one; equality confirmed, virtues of a keeper
 clusters.py    who keeps whom: equal rows first, then stars of near ones
 tuples.py      what follows for two rows from near texts and near images
-view.py        the output: rows of the inputs' shards, tables, exclusions
+fill.py        pairs of crowds that the searches left out, measured where they decide
+changes.py     rows that stay and change: lines.py takes lines out, captions.py moves captions; rewrite.py writes them
+view.py        the output: rows of the inputs' shards and changed ones, tables, exclusions
 """
 
 from __future__ import annotations
