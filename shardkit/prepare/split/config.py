@@ -183,6 +183,7 @@ class SplitConfig:
             "group_by": self.group_by,
             "edges": self.edges,
             "near": rules.recipe(),
+            "near_found_by": rules.found_by.id if rules.found_by is not None else None,
             "like": like,
             "parents": sorted(parents),
             "parent_field": self.parent_field,

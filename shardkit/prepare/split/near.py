@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.engine import Progress
+from shardkit.errors import IntegrityError
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup import near_text, perceptual, semantic
 from shardkit.prepare.dedup.edges import NearEdges, row_edges
@@ -35,6 +36,7 @@ from shardkit.store.dataset import Dataset
 
 Pairs = tuple[Keys, Keys]
 """[E] each: values that are near to one another."""
+_SELECTING = frozenset({"decontaminate", "select"})
 _OUTCOMES = ("kept", "review")
 """Of tables/near: pairs that removed nothing and are near all the same."""
 
@@ -52,6 +54,8 @@ class NearRules:
     preset: str
     semantic: float | None
     """Cosine, of vectors that only dedup was given."""
+    found_by: Dataset | None = None
+    """The dedup whose pairs are taken."""
 
     def recipe(self) -> dict[str, dict[str, Any]]:
         """Level -> what an audit needs to find the same."""
@@ -76,9 +80,10 @@ def rules_for(dataset: Dataset, old: Dataset | None, *, edges: str, preset: str 
     """
     if edges == "exact":
         return NearRules(perceptual=None, transforms=(), text=None, preset=preset or "web", semantic=None)
-    if dataset.stage == "dedup":
-        thresholds, transforms = dataset.recipe["thresholds"], dataset.recipe["transforms"]
-        before = dataset.recipe["preset"]
+    dedup = _dedup_of(dataset)
+    if dedup is not None:
+        thresholds, transforms = dedup.recipe.get("thresholds", {}), dedup.recipe.get("transforms", [])
+        before = dedup.recipe.get("preset", "web")
     else:
         known = {} if old is None else old.recipe.get("near", {})
         thresholds = {level: rule["threshold"] for level, rule in known.items()}
@@ -92,15 +97,29 @@ def rules_for(dataset: Dataset, old: Dataset | None, *, edges: str, preset: str 
         text=thresholds.get("text", own) if preset == before else own,
         preset=preset,
         semantic=thresholds.get("semantic"),
+        found_by=dedup,
     )
 
 
-def known_levels(dataset: Dataset, rules: NearRules) -> frozenset[str]:
+def _dedup_of(dataset: Dataset) -> Dataset | None:
+    """The dedup that the dataset is, or selects rows of through stages that only leave rows out; None where there is
+    none, or it is not where it was."""
+    at = dataset
+    while at.stage in _SELECTING and len(at.manifest.inputs) == 1:
+        try:
+            at = at.holder(at.manifest.inputs[0])
+        except IntegrityError:
+            return None
+    return at if at.stage == "dedup" else None
+
+
+def known_levels(rules: NearRules) -> frozenset[str]:
     """The levels of which the input's dedup has found all pairs by the same rules."""
-    if dataset.stage != "dedup" or rules.text is None:
+    dedup = rules.found_by
+    if dedup is None or rules.text is None:
         return frozenset()
-    levels = frozenset(dataset.recipe["levels"]) & {"perceptual", "text"}
-    same = dataset.recipe["preset"] == rules.preset
+    levels = frozenset(dedup.recipe.get("levels", ())) & {"perceptual", "text"}
+    same = dedup.recipe.get("preset", "web") == rules.preset
     return levels if same else levels - {"text"}
 
 
@@ -130,6 +149,7 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
 
     Removed rows are among them; keepers of a reference dataset are not here.
     """
+    dataset = rules.found_by or dataset
     if rules.text is None or not dataset.has_table("edges"):
         return
     order = np.argsort(rows.ids, kind="stable")

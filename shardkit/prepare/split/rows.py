@@ -264,7 +264,7 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
         pairs.append(values)
         if level == "semantic":
             vectors += [one, two]
-    missing = _not_known(rows, dataset, rules, alone=inputs.num_datasets == 1)
+    missing = _not_known(rows, rules, alone=inputs.num_datasets == 1)
     if missing and len(rows):
         found = computed_pairs(
             inputs,
@@ -286,7 +286,7 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
     )
 
 
-def _not_known(rows: Rows, dataset: Dataset, rules: NearRules, *, alone: bool) -> list[str]:
+def _not_known(rows: Rows, rules: NearRules, *, alone: bool) -> list[str]:
     """Levels whose pairs must be compared here.
 
     Dedup compares lists of pictures one by one and rows as they were before it changed them; and it did not see other
@@ -295,7 +295,7 @@ def _not_known(rows: Rows, dataset: Dataset, rules: NearRules, *, alone: bool) -
     Args:
         alone: no other dataset takes part.
     """
-    known = known_levels(dataset, rules) if alone else frozenset()
+    known = known_levels(rules) if alone else frozenset()
     own = (rows.levels == _PIXEL) & (rows.value_rows < rows.num_own)
     if len(rows.value_rows) and np.bincount(rows.value_rows[own], minlength=1).max() > 1:
         known -= {"perceptual"}

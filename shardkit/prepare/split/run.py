@@ -5,6 +5,7 @@ read keys and ties -> components -> assignment -> ledger -> order -> units -> co
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from shardkit.prepare.split.reasons import BRIDGE, CODES, CONFLICT, MISSING_TIME
 from shardkit.prepare.split.report import describe_split
 from shardkit.prepare.split.rows import Rows, read_rows, with_near
 from shardkit.prepare.split.tables import assets, boilerplate_table, groups_table, provenance
+from shardkit.prepare.split.ties import NOBODY
 from shardkit.prepare.split.times import UNKNOWN
 from shardkit.prepare.split.write import Job, forget, write_unit
 from shardkit.records import Exclusion, Tally
@@ -104,7 +106,7 @@ def _open(config: SplitConfig) -> _Given:
         raise ConfigError(
             "the input holds sequences",
             where=str(config.input),
-            hint="split the dataset that they were made from, then run `shardkit tokenize` again",
+            hint=f"split {_made_from(dataset)}, then run `shardkit tokenize` again; equal examples give equal sequences",
         )
     old = None if config.like is None else Dataset.open(config.like, base=config.bases)
     if old is not None and not old.has_table("ledger"):
@@ -130,6 +132,13 @@ def _open(config: SplitConfig) -> _Given:
         ledger=read_ledger(old, config.names),
         rules=rules_for(dataset, old, edges=config.edges, preset=config.preset),
     )
+
+
+def _made_from(dataset: Dataset) -> str:
+    """Where the inputs of a dataset lie, in words."""
+    known = dataset.manifest.locations
+    places = [os.path.normpath(dataset.path / known[each]) for each in dataset.manifest.inputs if each in known]
+    return " and ".join(places) or "the dataset that they were made from"
 
 
 class _Plan:
@@ -302,8 +311,15 @@ def _check_times(rows: Rows, config: SplitConfig) -> None:
 
 def _check_parents(rows: Rows, config: SplitConfig) -> None:
     """Raises:
+    ConfigError: where no row names a parent in the field.
     SourceError: where rows were made from what is nowhere, and nothing else says what they belong to.
     """
+    if config.parent_field is not None and rows.num_own and not (rows.parents != NOBODY).any():
+        raise ConfigError(
+            f"no example names what it was made from in a metadata field {config.parent_field!r}",
+            where=str(config.input),
+            hint="name another with --parent-field; `shardkit head` shows the fields; it holds example ids",
+        )
     if config.on_missing_parent == "fail" and len(rows.orphans):
         first = rows.examples.slice(int(rows.orphans[0]), 1).to_pylist()[0]
         raise SourceError(

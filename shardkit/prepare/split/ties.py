@@ -29,6 +29,8 @@ NEAR_KINDS = {"pixel": "near_pixel", "text": "near_text", "vector": "near_vector
 """What is near to another -> what it is called where it is near to too many."""
 LEVELS = (*KINDS, "vector")
 """Codes of the levels of values. The value of `vector` is an example's id; it equals nothing and may be near."""
+NOBODY = 1
+"""Key of a parent that is none."""
 _ID = re.compile(r"[0-9a-f]{32}")
 _OF_IDS = frozenset({"exact", "pixel", "vector"})
 
@@ -129,11 +131,11 @@ def tie_slice(reading: Reading, piece: Slice) -> Tied:
 def parents_of(metadata: str, field: str) -> list[int]:
     """The first 64 bits of each example id that a field of the metadata names: one, or a list of them.
 
-    What is no id is the parent 1, which is nobody: the row's lineage is missing.
+    What is no id is NOBODY: the row's lineage is missing.
     """
     value = field_of(orjson.loads(metadata), field)
     ids = value if isinstance(value, list) else [] if value is None else [value]
-    return [int(one[:16], 16) if isinstance(one, str) and _ID.fullmatch(one) else 1 for one in ids] or [1]
+    return [int(one[:16], 16) if isinstance(one, str) and _ID.fullmatch(one) else NOBODY for one in ids] or [NOBODY]
 
 
 @lru_cache(maxsize=4)

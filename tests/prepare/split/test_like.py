@@ -74,3 +74,42 @@ def test_like_must_be_a_split_with_the_same_names(tmp_path: Path):
         split(tmp_path / "a", tmp_path / "t", like=tmp_path / "a")
     with pytest.raises(ConfigError, match="'test', which --ratios does not name"):
         split(tmp_path / "a", tmp_path / "t", "train=0.9,val=0.1", like=tmp_path / "s")
+
+
+def test_like_goes_on_as_the_older_split_where_nothing_else_is_asked_for(tmp_path: Path):
+    write(tmp_path / "a", books(60))
+    split(tmp_path / "a", tmp_path / "s", "train=0.6,dev=0.3,test=0.1", group_by="book", salt="x")
+    write(tmp_path / "b", books(90))
+    split(tmp_path / "b", tmp_path / "t", None, like=tmp_path / "s")
+    recipe = Dataset.open(tmp_path / "t").recipe
+    assert recipe["ratios"] == [["train", "0.6"], ["dev", "0.3"], ["test", "0.1"]]
+    assert (recipe["group_by"], recipe["salt"], recipe["like"]) == ("book", "x", Dataset.open(tmp_path / "s").id)
+    other = split(tmp_path / "b", None, "train=0.5,dev=0.25,test=0.25", like=tmp_path / "s", salt="y")
+    assert other.report["splits"]["train"]["asked"] == 0.5
+    with pytest.raises(ConfigError) as caught:
+        split(tmp_path / "b", None, None, like=tmp_path / "s", group_by="@source")
+    assert caught.value.what == "the older split was grouped by book, this one by @source"
+
+
+def test_new_rows_alone_that_tie_old_ones_of_two_splits_are_left_out_because_those_cannot_be(tmp_path: Path):
+    write(tmp_path / "a", books(60))
+    split(tmp_path / "a", tmp_path / "s")
+    before = places(tmp_path / "s")
+    trained, tested = (next(b for b in range(60) if before[f"book {b} page 0"] == name) for name in ("train", "test"))
+    bridge = [example(f"book {b} page 0", group="new", n=b) for b in (trained, tested)]
+    more = [example(f"book {trained} page 7", group=f"book {trained}"), *books(40, first=60)]
+    write(tmp_path / "b", [*bridge, *more])
+    result = split(tmp_path / "b", tmp_path / "t", None, like=tmp_path / "s")
+    # The page of the training book is left out as well: its book hangs together with the test set now.
+    assert result.counts["excluded_by_reason"] == {"split_bridge": 2, "split_conflict": 1}
+    assert result.report["conflicts"]["bridges"] == 2
+    assert any("split_bridge: 2" in note for note in result.report["notes"])
+    excluded = [orjson.loads(line) for line in Dataset.open(tmp_path / "t").exclusions()]
+    assert {e["detail"] for e in excluded if e["reason"] == "split_bridge"} == {
+        "it is tied to rows of the older split that are in different splits; wherever it went, it would leak"
+    }
+    # A row that is tied to the older split's test set alone goes there.
+    write(tmp_path / "c", [example(f"book {tested} page 0", group="new", n=1), *books(40, first=60)])
+    alone = split(tmp_path / "c", tmp_path / "u", None, like=tmp_path / "s")
+    assert alone.counts["excluded"] == 0
+    assert places(tmp_path / "u")[f"book {tested} page 0"] == "test"

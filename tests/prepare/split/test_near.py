@@ -7,6 +7,8 @@ from pathlib import Path
 from shardkit.prepare.dedup import near_text, perceptual
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
+from shardkit.prepare.select.config import SelectConfig
+from shardkit.prepare.select.run import run as select
 from shardkit.prepare.split.near import known_levels, rules_for
 from shardkit.store import Dataset
 from tests.prepare.builders import example, write
@@ -133,11 +135,35 @@ def test_the_rules_are_those_of_dedup_unless_others_are_asked_for(tmp_path: Path
     dataset = Dataset.open(tmp_path / "c")
     rules = rules_for(dataset, None, edges="near", preset=None)
     assert (rules.preset, rules.text, rules.perceptual) == ("ocr", 0.99, 0.9)
-    assert known_levels(dataset, rules) == {"perceptual", "text"}
+    assert known_levels(rules) == {"perceptual", "text"}
     other = rules_for(dataset, None, edges="near", preset="web")
     assert (other.preset, other.text) == ("web", 0.75)
-    assert known_levels(dataset, other) == {"perceptual"}
+    assert known_levels(other) == {"perceptual"}
     assert rules_for(dataset, None, edges="exact", preset=None).recipe() == {}
     split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
     later = rules_for(Dataset.open(tmp_path / "a"), Dataset.open(tmp_path / "s"), edges="near", preset=None)
     assert (later.preset, later.text, later.perceptual) == ("ocr", 0.99, 0.9)
+
+
+def test_pairs_of_dedup_are_taken_through_stages_that_leave_rows_out(tmp_path: Path):
+    body = [[f"{w}of{k}" for w in WORDS] for k in range(30)]
+    rows = [
+        example(edited(n, body=body[k]), photo(100 * n + k), group=f"g{n} {k}", n=n)
+        for k in range(30)
+        for n in range(2)
+    ]
+    write(tmp_path / "a", rows)
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    select(SelectConfig(input=tmp_path / "c", output=tmp_path / "d", where="n >= 0"))
+    found = Dataset.open(tmp_path / "c")
+    rules = rules_for(Dataset.open(tmp_path / "d"), None, edges="near", preset=None)
+    assert rules.found_by is not None
+    assert rules.found_by.id == found.id
+    result = split(tmp_path / "d", tmp_path / "s", "train=0.5,test=0.5")
+    assert result.report["groups"]["components"] == 30
+    assert Dataset.open(tmp_path / "s").recipe["near_found_by"] == found.id
+    (tmp_path / "c").rename(tmp_path / "moved")
+    assert rules_for(Dataset.open(tmp_path / "d"), None, edges="near", preset=None).found_by is None
+    again = split(tmp_path / "d", tmp_path / "t", "train=0.5,test=0.5")
+    assert sides(tmp_path / "t") == sides(tmp_path / "s")
+    assert again.dataset_id != result.dataset_id, "where the pairs come from is part of the recipe"
