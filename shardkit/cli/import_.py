@@ -51,6 +51,10 @@ _size = click.IntRange(min=1)
 @click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
 @click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")
 @click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance.")
+@click.option("--images", type=_FILE, multiple=True, metavar="DIR",
+              help="Where image paths lie, of a set that has paths instead of pictures. Repeatable. [default: the folder of each file]")  # fmt: skip
+@click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
+              help="Local files of addresses, as of `shardkit ingest`. Repeatable.")  # fmt: skip
 @click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
 @click.option("--group-by", metavar="FIELD",
               help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
