@@ -31,5 +31,6 @@ def spaced(line: str) -> tuple[str, str] | None:
 
 
 def is_spaced(lines: list[str]) -> bool:
-    """Whether lines are of MMOCR's old form and cannot all be token ids."""
-    return bool(lines) and all(spaced(line) is not None for line in lines) and not all(map(is_line, lines))
+    """Whether lines are of MMOCR's old form, most of them, and cannot all be token ids."""
+    found = [line for line in lines if spaced(line) is not None]
+    return 2 * len(found) > len(lines) and not all(map(is_line, found))
