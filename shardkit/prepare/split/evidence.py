@@ -14,7 +14,7 @@ from shardkit.prepare.dedup.keys import Keys
 from shardkit.prepare.dedup.report import excerpt
 from shardkit.prepare.split.groups import Groups, near_ties
 from shardkit.prepare.split.rows import Rows
-from shardkit.prepare.split.ties import KINDS, LEVELS, tie_bits, tie_values
+from shardkit.prepare.split.ties import KINDS, LEVELS, NOBODY, tie_bits, tie_values
 
 GUARD_ROWS = 1000
 """A component with fewer examples is never called a giant."""
@@ -50,7 +50,8 @@ def _strongest(groups: Groups, component: int) -> list[str]:
     rows = groups.rows
     named = [*_equal(groups, component), *_near(groups, component)]
     if len(named) < _NAMED_TIES:
-        named += _by_row(groups, component, rows.children, rows.parents, "a parent")
+        known = rows.parents != NOBODY
+        named += _by_row(groups, component, rows.children[known], rows.parents[known], "a parent")
         earlier = np.flatnonzero(rows.joined >= 0)
         marks = rows.joined[earlier].astype(np.uint64)
         named += _by_row(groups, component, earlier, marks, "a component of the earlier split")

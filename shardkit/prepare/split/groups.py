@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from shardkit.prepare.components import Edges, Indices, components, in_many_groups, same_value
 from shardkit.prepare.dedup.keys import Keys
 from shardkit.prepare.split.rows import Rows
+from shardkit.prepare.split.ties import NOBODY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,8 +99,8 @@ def _near(rows: Rows, common: Keys) -> Edges:
 def _lineage(rows: Rows) -> Edges:
     """Rows with what they were made from; a parent that is not here still ties its children to one another."""
     parents = np.flatnonzero(np.isin(rows.ids, rows.parents))
-    # 1 is nobody (ties.parents_of): what two rows do not say is nothing that they share.
-    named = np.where(rows.parents == 1, np.uint64(0), rows.parents)
+    # What two rows do not say is nothing that they share.
+    named = np.where(rows.parents == NOBODY, np.uint64(0), rows.parents)
     return same_value(np.concatenate([rows.ids[parents], named]), np.concatenate([parents, rows.children]))
 
 

@@ -15,7 +15,7 @@ from shardkit.prepare.split.assign import Assignment, Division, straddling
 from shardkit.prepare.split.groups import Groups, near_ties
 from shardkit.prepare.split.order import Prefix
 from shardkit.prepare.split.reasons import BRIDGE, CODES, CONFLICT, REASONS
-from shardkit.prepare.split.ties import KINDS, NEAR_KINDS
+from shardkit.prepare.split.ties import KINDS, NEAR_KINDS, NOBODY
 
 _LISTED = 20
 
@@ -51,7 +51,7 @@ def describe_split(
             "largest": int(groups.size.max(initial=0)),
             "without_key": int((rows.declared[own] < 0).sum()),
             "near_pairs": len(near_ties(rows, groups.common)[0]),
-            "with_parent": len(np.unique(rows.children[rows.children < rows.num_own])),
+            "with_parent": len(np.unique(rows.children[(rows.children < rows.num_own) & (rows.parents != NOBODY)])),
             "orphans": len(rows.orphans),
         },
         "method": assignment.method,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardkit.prepare.split.order import cut_units, stream_order
+from shardkit.prepare.split import order as module
+from shardkit.prepare.split.order import cut_units, shard_ends, stream_order
+from shardkit.store import Dataset
+from tests.prepare.builders import example, write
+from tests.prepare.split.builders import split
 
 
 def groups_of(components: list[int], sources: list[int]) -> SimpleNamespace:
@@ -83,3 +89,36 @@ def test_units_cover_all_rows_and_only_a_large_row_exceeds_them(rows: list[tuple
     assert [k for piece in pieces for k in range(piece.start, piece.stop)] == list(range(len(rows)))
     for piece in pieces:
         assert sizes[piece].sum() <= limit or piece.stop - piece.start == 1
+
+
+def test_a_shard_closes_with_the_row_that_fills_it_and_with_its_unit():
+    sizes = np.array([3, 3, 3, 3, 3, 3, 3], np.int64)
+    assert shard_ends(sizes, [slice(0, 4), slice(4, 7)], shard_size=6) == [2, 4, 6, 7]
+    assert shard_ends(sizes, [slice(0, 7)], shard_size=5) == [2, 4, 6, 7]
+    assert shard_ends(sizes, [slice(0, 7)], shard_size=100) == [7]
+    assert shard_ends(sizes, [slice(0, 7)], shard_size=1) == [1, 2, 3, 4, 5, 6, 7]
+    assert shard_ends(sizes[:0], [], shard_size=1) == []
+
+
+def test_the_shards_that_are_written_end_where_the_report_counts_them(tmp_path: Path):
+    rows = [example(f"{source} {k} " + "x" * (k % 60), group=f"{source} {k // 3}", source=source) for source, count in (("a", 300), ("b", 90), ("c", 15)) for k in range(count)]  # fmt: skip
+    write(tmp_path / "in", rows)
+    result = split(tmp_path / "in", tmp_path / "s", "train=0.8,test=0.2", shard_size=900, unit_size=5000)
+    dataset = Dataset.open(tmp_path / "s")
+    for name, prefix in result.report["prefixes"].items():
+        shards = [shard for shard in dataset.shards if shard.split == name]
+        assert prefix["shards"] == len(shards) > 5
+        found = Counter()
+        total = Counter(made.source for shard, _, made in dataset.examples(name))
+        worst = 0.0
+        for shard in shards:
+            found.update(made.source for at, _, made in dataset.examples(name) if at == shard.index)
+            worst = max(worst, *(abs(found[s] / found.total() - n / total.total()) for s, n in total.items()))
+        assert prefix["worst_deviation"] == pytest.approx(worst, abs=1e-6)
+            assert worst < 0.15, "sources are interleaved; the first shard has ten rows"
+
+
+def test_small_rows_do_not_make_one_unit_of_a_million(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "UNIT_ROWS", 4)
+    pieces = cut_units(np.ones(10, np.int64), np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2]), unit_size=100)
+    assert pieces == [slice(0, 3), slice(3, 5), slice(5, 9), slice(9, 10)]
