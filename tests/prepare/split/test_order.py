@@ -115,7 +115,7 @@ def test_the_shards_that_are_written_end_where_the_report_counts_them(tmp_path: 
             found.update(made.source for at, _, made in dataset.examples(name) if at == shard.index)
             worst = max(worst, *(abs(found[s] / found.total() - n / total.total()) for s, n in total.items()))
         assert prefix["worst_deviation"] == pytest.approx(worst, abs=1e-6)
-            assert worst < 0.15, "sources are interleaved; the first shard has ten rows"
+        assert worst < 0.15, "sources are interleaved; the first shard has ten rows"
 
 
 def test_small_rows_do_not_make_one_unit_of_a_million(monkeypatch: pytest.MonkeyPatch):
