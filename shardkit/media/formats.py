@@ -32,9 +32,7 @@ J2C = Format(name="JPEG2000", media_type="image/j2c", extension=".j2c")
 AVIF = Format(name="AVIF", media_type="image/avif", extension=".avif")
 HEIF = Format(name="HEIF", media_type="image/heic", extension=".heic")
 
-EXTENSIONS = {
-    kind.media_type: kind.extension for kind in (JPEG, PNG, GIF, WEBP, BMP, TIFF, PNM, JP2, J2C, AVIF, HEIF)
-}
+EXTENSIONS = {kind.media_type: kind.extension for kind in (JPEG, PNG, GIF, WEBP, BMP, TIFF, PNM, JP2, J2C, AVIF, HEIF)}
 """Media type -> the extension of a file of it, with the dot."""
 
 FORMATS: tuple[tuple[bytes, Format], ...] = (
