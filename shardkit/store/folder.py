@@ -201,11 +201,16 @@ class Whole(ABC):
 
     def publish(self) -> None:
         """Put the folder in its place, in one step; everything in it is on disk."""
+        there = self.path.exists() and any(self.path.iterdir())
+        if there and not self._overwrite:
+            raise OutputError(
+                "something was put here while the work was done", where=str(self.path), hint="choose another -o"
+            )
         for name in (_BEGUN, LOCK):
             with output_errors(self.new):
                 (self.new / name).unlink()
         sync_folder(self.new)
-        if self.path.exists() and any(self.path.iterdir()):
+        if there:
             exchange(self.path, self.new)
             remove_tree(self.new)
         else:

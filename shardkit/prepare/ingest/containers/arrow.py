@@ -26,6 +26,8 @@ __all__ = ["check", "chunks", "plan", "records"]
 _MAGIC = b"ARROW1"
 _END = b"\xff" * 4 + bytes(4)
 """The last bytes of a stream."""
+_NO_TEXT = "UTF8"
+"""Stands in what Arrow says of a text that is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,27 +72,57 @@ def plan(file: InputFile, config: IngestConfig, opener: Opener) -> Iterator[Slic
 def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[BatchChunk]:
     """The rows of a slice in batches that fit in memory."""
     known = opener.remember(piece.file.name, lambda: _batches(piece.file, config))
-    folder = piece.file.name.rpartition("/")[0]
     first = 0
     for batch, size in zip(_open(piece.file), known.sizes, strict=False):
         low, high = max(piece.start, first), min(piece.end, first + batch.num_rows)
         width = max(1, size // max(1, batch.num_rows))
         step = max(1, min(CHUNK_RECORDS, CHUNK_BYTES // width))
         for at in range(low, high, step):
-            part = batch.slice(at - first, min(step, high - at))
-            # A copy: a slice of a mapped file would be sent to the worker with the whole batch.
-            copied = pa.RecordBatch.from_struct_array(pa.concat_arrays([part.to_struct_array()]))
-            yield BatchChunk(
-                input=piece.file.name,
-                folder=folder,
-                first=at + 1,
-                batch=copied.replace_schema_metadata(batch.schema.metadata),
-            )
+            try:
+                yield from _parts(batch.slice(at - first, min(step, high - at)), at + 1, piece.file)
+            except pa.ArrowInvalid as error:
+                what = f"its columns do not hold together behind row {at}: {error}"
+                if not config.salvage:
+                    raise refused(piece.file.name, what) from error
+                yield _chunk(piece.file, at + 1, None, what)
+                return
         first += batch.num_rows
         if first >= piece.end:
             break
     if known.damage and piece.end == sum(known.rows):
-        yield BatchChunk(input=piece.file.name, folder=folder, first=piece.end + 1, batch=None, damage=known.damage)
+        yield _chunk(piece.file, piece.end + 1, None, known.damage)
+
+
+def _parts(part: pa.RecordBatch, first: int, file: InputFile) -> Iterator[BatchChunk]:
+    """Rows whose values lie inside their columns, as one chunk; one by one where a text is no UTF-8.
+
+    Args:
+        first: number of the first row.
+
+    Raises:
+        pa.ArrowInvalid: where the columns do not hold together.
+    """
+    try:
+        part.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if _NO_TEXT not in str(error):
+            raise
+        if part.num_rows == 1:
+            yield _chunk(file, first, None, f"a text of the row is no UTF-8 ({error})", "invalid_utf8")
+            return
+        for row in range(part.num_rows):
+            yield from _parts(part.slice(row, 1), first + row, file)
+        return
+    # A copy: a slice of a mapped file would be sent to the worker with the whole batch.
+    copied = pa.RecordBatch.from_struct_array(pa.concat_arrays([part.to_struct_array()]))
+    yield _chunk(file, first, copied.replace_schema_metadata(part.schema.metadata))
+
+
+def _chunk(
+    file: InputFile, first: int, batch: pa.RecordBatch | None, damage: str = "", reason: str = "damaged_input"
+) -> BatchChunk:
+    folder = file.name.rpartition("/")[0]
+    return BatchChunk(input=file.name, folder=folder, first=first, batch=batch, damage=damage, reason=reason)
 
 
 def _batches(file: InputFile, config: IngestConfig) -> _Batches:

@@ -55,7 +55,7 @@ def decoded(encoding: str, data: bytes) -> Any:
         return _READERS[name](data)
     except UnicodeDecodeError as error:
         raise Bad("invalid_utf8", f"byte {error.start} of a value, 0x{data[error.start]:02x}, is no UTF-8") from None
-    except (ValueError, struct.error, IndexError, decimal.InvalidOperation) as error:
+    except (ValueError, OverflowError, struct.error, IndexError, decimal.InvalidOperation) as error:
         raise Bad("wrong_type", f"{len(data)} bytes are no {plain(encoding)} ({plain(str(error), 40)})") from None
 
 

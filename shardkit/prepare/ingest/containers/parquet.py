@@ -36,6 +36,8 @@ class BatchChunk:
     """Number of the first row."""
     batch: pa.RecordBatch | None
     damage: str = ""
+    """Without a batch: what is wrong with the row."""
+    reason: str = "damaged_input"
 
 
 def open_parquet(file: InputFile) -> pq.ParquetFile:
@@ -128,7 +130,7 @@ def chunks(piece: Slice, config: IngestConfig, _opener: Opener) -> Iterator[Batc
 def records(chunk: BatchChunk, config: IngestConfig) -> Iterator[Record | Exclusion | Counter[str]]:
     """Rows and exclusions of a chunk in order."""
     if chunk.batch is None:
-        yield exclusion(chunk.input, str(chunk.first), "damaged_input", chunk.damage)
+        yield exclusion(chunk.input, str(chunk.first), chunk.reason, chunk.damage)
         return
     try:
         rows: list[dict[str, Any] | UnicodeDecodeError] = chunk.batch.to_pylist()
