@@ -125,7 +125,9 @@ def check(source: Path, out: Path, answer: dict[str, Any], examples: int) -> Non
     if not same or pc.max(sides).as_py() != 1:
         raise SystemExit("an example is missing, or a group key is on two sides")
     for name, share in RATIOS.items():
-        if abs(answer["splits"][name]["examples"] / examples - share) > 0.01:
+        # Four standard deviations of as many draws as there are components of one size.
+        allowed = 4 * (share * (1 - share) / answer["groups"]["components"]) ** 0.5
+        if abs(answer["splits"][name]["examples"] / examples - share) > allowed:
             raise SystemExit(f"{name} has {answer['splits'][name]}")
 
 
