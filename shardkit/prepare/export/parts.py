@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from shardkit.engine import Progress, map_ordered
+from shardkit.engine import map_ordered
 from shardkit.prepare.dedup.inputs import Slice, as_int32, slices
 from shardkit.prepare.report.measure import payloads
 from shardkit.store.dataset import Dataset
@@ -37,22 +37,15 @@ class Part:
 
 
 def parts(
-    dataset: Dataset,
-    splits: Sequence[str],
-    *,
-    shard_size: int,
-    bases: tuple[Path, ...],
-    workers: int,
-    on_progress: Progress,
+    dataset: Dataset, splits: Sequence[str], *, shard_size: int, bases: tuple[Path, ...], workers: int
 ) -> list[Part]:
     """The files of `splits`, in order; a split without rows has one file, which is empty."""
     table = dataset.table("examples", ["shard_index", "row"])
     shards, rows = as_int32(table["shard_index"]), as_int32(table["row"])
     sizes = np.zeros(len(rows), np.int64)
     pieces: list[Slice] = list(slices(dataset, bases, shards, rows, np.arange(len(rows))))
-    for done, (piece, found) in enumerate(zip(pieces, map_ordered(payloads, pieces, workers=workers), strict=True), 1):
+    for piece, found in zip(pieces, map_ordered(payloads, pieces, workers=workers), strict=True):
         sizes[piece.positions] = found
-        on_progress(done, len(pieces), "measuring")
     of_shard = np.array([dataset.splits.index(shard.split) for shard in dataset.shards] or [0], np.int32)
     split_of = of_shard[shards] if len(shards) else np.empty(0, np.int32)
     made: list[Part] = []

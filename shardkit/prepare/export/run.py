@@ -62,10 +62,7 @@ def run(config: ExportConfig, on_progress: Progress = silent) -> ExportResult:
     form = _format(config.format)
     dataset = Dataset.open(config.dataset, base=config.bases)
     splits = _splits(dataset, config.splits, form)
-    pieces = partial(
-        parts, dataset, splits, shard_size=config.shard_size, bases=config.bases, workers=config.workers,
-        on_progress=on_progress,
-    )  # fmt: skip
+    pieces = partial(parts, dataset, splits, shard_size=config.shard_size, bases=config.bases, workers=config.workers)
     if config.dry_run or config.output is None:
         return _rehearse(config, dataset, pieces())
     holders = {shard.holder.path for shard in dataset.shards}
