@@ -108,23 +108,25 @@ def take(config: IngestConfig) -> Sample:
     """
     files = list(islice(files_below(config.paths), _FILES))
     tars = [file for file in files if _kind(file.name) in ("tar", "tgz")]
-    rows: list[dict[str, Any]] = []
-    errors: list[SourceError] = []
-    row_files: list[tuple[str, int]] = []
-    for file in files:
-        module = _module(file)
-        if module is not None and len(rows) < ROWS and not tars:
-            new = list(islice(rows_of(file, module, config, errors), ROWS - len(rows)))
-            rows += new
-            row_files += [(file.name, len(new))] if new else []
     counts: dict[str, int] = {}
-    heads = []
+    heads = {}
     for file in files:
         kind = _kind(file.name)
         if kind not in IMAGE_SUFFIXES and kind not in ("tar", "tgz", "parquet", "arrow", "mds"):
             counts[kind] = counts.get(kind, 0) + 1
             if counts[kind] <= _HEADS:
-                heads.append((file.name, _head(file)))
+                heads[file.name] = _head(file)
+    rows: list[dict[str, Any]] = []
+    errors: list[SourceError] = []
+    row_files: list[tuple[str, int]] = []
+    for file in files:
+        module = _TABLES.get(_kind(file.name))
+        if file.name.lower().endswith(".json") and lines.are_values(heads.get(file.name, b"")):
+            module = lines
+        if module is not None and len(rows) < ROWS and not tars:
+            new = list(islice(rows_of(file, module, config, errors), ROWS - len(rows)))
+            rows += new
+            row_files += [(file.name, len(new))] if new else []
     return Sample(
         names=tuple(file.name for file in files),
         rows=tuple(rows),
@@ -132,14 +134,8 @@ def take(config: IngestConfig) -> Sample:
         tables=frozenset(_kind(name) for name, _ in row_files),
         members=tuple(_members(tars[0], errors)) if tars else (),
         errors=tuple(errors),
-        heads=tuple(heads),
+        heads=tuple(heads.items()),
     )
-
-
-def _module(file: InputFile) -> Any:
-    """The container that reads the rows of a file; None where it has none."""
-    kind = _kind(file.name)
-    return lines if kind == "json" and lines.are_values(_head(file)) else _TABLES.get(kind)
 
 
 def _kind(name: str) -> str:
