@@ -11,6 +11,8 @@ from shardkit.prepare.export.row import Origin
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset
 
+_IMAGE = "image"
+_REPEATED = frozenset({"source", "revision", "retrieved_at", "input", "licence"})
 FIELDS = ("source", "revision", "retrieved_at", "input", "position", "origin", "licence")
 
 
@@ -18,8 +20,12 @@ class Origins:
     """The provenance of a dataset, by example and by image."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._table = dataset.table("provenance", ["asset_id", "frame", "example_id", *FIELDS])
-        examples, assets = leading(self._table["example_id"]), asset_keys(self._table)
+        table = dataset.table("provenance", ["asset_id", "frame", "example_id", *FIELDS])
+        examples, assets = leading(table["example_id"]), asset_keys(table)
+        # A million rows are held at once: ids as numbers, and what repeats once.
+        columns = {name: table[name].dictionary_encode() if name in _REPEATED else table[name] for name in FIELDS}
+        self._table = pa.table({_IMAGE: pa.array(assets), **columns})
+        del table
         here = leading(dataset.table("examples", ["example_id"])["example_id"])
         # Rows of examples that are gone are further origins of images that stayed: those of removed duplicates.
         gone = ~np.isin(examples, here)
@@ -54,7 +60,7 @@ def by_image(table: pa.Table) -> dict[int, tuple[Origin, ...]]:
     """Asset key -> its distinct origins, in the order of the table."""
     found: dict[int, dict[tuple[str | None, ...], None]] = {}
     values = zip(*(table[name].to_pylist() for name in FIELDS), strict=True)
-    for key, origin in zip(asset_keys(table).tolist(), values, strict=True):
+    for key, origin in zip(table[_IMAGE].to_pylist(), values, strict=True):
         found.setdefault(key, {})[origin] = None
     return {key: tuple(dict(zip(FIELDS, one, strict=True)) for one in some) for key, some in found.items()}
 
