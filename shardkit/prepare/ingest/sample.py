@@ -121,7 +121,7 @@ def take(config: IngestConfig) -> Sample:
     row_files: list[tuple[str, int]] = []
     for file in files:
         module = _TABLES.get(_kind(file.name))
-        if file.name.lower().endswith(".json") and lines.are_values(heads.get(file.name, b"")):
+        if _kind(file.name) == "json" and lines.are_values(heads.get(file.name, b"")):
             module = lines
         if module is not None and len(rows) < ROWS and not tars:
             new = list(islice(rows_of(file, module, config, errors), ROWS - len(rows)))

@@ -80,7 +80,7 @@ def test_a_named_delimiter_without_a_header_line_behind_it(dump):
 
 
 def test_a_text_that_is_no_table_is_none(dump):
-    (dump / "readme.txt").write_bytes(b"image and caption\nof dogs\n")
+    (dump / "readme.txt").write_bytes(b"image, caption\nand what else belongs to them\n")
     got = ingested(dump, "captions.txt", b"image,caption\n1000_a.jpg,A dog\n")
     assert (captions(got), got.result.num_ignored) == ({"1": "A dog"}, 1)
 

@@ -103,6 +103,8 @@ def test_json_lines_are_known_whatever_they_are_called(tmp_path):
         got = Ingested(tmp_path / f"out{number}", "caption", path)
         assert {position: example.text for position, example in got.rows.items()} == {"1": "one", "2": "two"}
     assert resolved(IngestConfig(format="auto", paths=(tmp_path / "in",), output=None)).format == "caption"
+    make(tmp_path / "packed", data_json_gz=gzip.compress(rows))
+    assert resolved(IngestConfig(format="auto", paths=(tmp_path / "packed",), output=None)).format == "caption"
 
 
 @pytest.mark.parametrize(

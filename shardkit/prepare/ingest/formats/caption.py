@@ -69,9 +69,12 @@ def is_list(name: str, head: bytes) -> bool:
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith((b"{", b"[")):
         return caption_json.is_list(name, head)
-    first = head.split(b"\n", 1)[0]
+    first, *others = [line for line in head.split(b"\n", 20) if line.strip()] or [b""]
     if is_numbered(first):
         return True
+    delimiter = next((sign for sign in (b",", b";", b"\t", b"|") if sign in first), b"\n")
+    if others and delimiter not in others[0]:
+        return False  # prose that begins like a table
     names = {one.strip().strip('"').casefold() for one in re.split(r"[,;\t|]", first.decode("utf-8", "replace"))}
     return not names.isdisjoint(IMAGE_HEADERS) and not names.isdisjoint(CAPTION_HEADERS)
 
