@@ -15,7 +15,6 @@ from shardkit.prepare.ingest.group import suffix_list_version
 from shardkit.prepare.split.declared import check_group_by
 from shardkit.prepare.split.near import NearRules
 from shardkit.prepare.split.times import Cutoffs
-from shardkit.store.dataset import Dataset
 from shardkit.store.units import SHARD_FORMATS
 
 SPLIT_VERSION = 2
@@ -121,26 +120,28 @@ class SplitConfig:
                     hint="write --cutoff val=2021-01-01 --cutoff test=2021-07-01",
                 )
 
-    def completed(self, old: Dataset | None) -> SplitConfig:
+    def completed(self, before: Mapping[str, Any] | None) -> SplitConfig:
         """With what the older split did, where nothing else is asked for.
+
+        Args:
+            before: its recipe.
 
         Raises:
             ConfigError: where groups or times are asked for that are not those of the older split.
         """
-        if old is None:
+        if before is None:
             return replace(self, salt=self.salt or "")
-        before = old.recipe
         if self.group_by is not None and self.group_by != before["group_by"]:
             raise ConfigError(
                 f"the older split was grouped by {before['group_by'] or 'what ingest gave'}, this one by {self.group_by}",
-                where=str(old.path),
+                where=str(self.like),
                 hint="leave --group-by out: keys of another kind would place everything anew",
             )
         time = before.get("time")
         if time is not None and (self.ratios is not None or self.time_field not in (None, time["field"])):
             raise ConfigError(
                 f"the older split was by the time {time['field']}",
-                where=str(old.path),
+                where=str(self.like),
                 hint="leave --ratios out, or name the same field with --split-by-time",
             )
         by_time = time is not None and self.time_field is None

@@ -71,10 +71,11 @@ class NearRules:
         return found
 
 
-def rules_for(dataset: Dataset, old: Dataset | None, *, edges: str, preset: str | None) -> NearRules:
+def rules_for(dataset: Dataset, before: Mapping[str, Any] | None, *, edges: str, preset: str | None) -> NearRules:
     """What dedup took for near, else what the older split did, else the matchers' own.
 
     Args:
+        before: recipe of the older split.
         edges: near, or exact: nothing is near.
         preset: of near texts, where it is asked for.
     """
@@ -83,18 +84,18 @@ def rules_for(dataset: Dataset, old: Dataset | None, *, edges: str, preset: str 
     dedup = _dedup_of(dataset)
     if dedup is not None:
         thresholds, transforms = dedup.recipe.get("thresholds", {}), dedup.recipe.get("transforms", [])
-        before = dedup.recipe.get("preset", "web")
+        usual = dedup.recipe.get("preset", "web")
     else:
-        known = {} if old is None else old.recipe.get("near", {})
+        known = {} if before is None else before.get("near", {})
         thresholds = {level: rule["threshold"] for level, rule in known.items()}
         transforms = known.get("perceptual", {}).get("transforms", [])
-        before = known.get("text", {}).get("preset", "web")
-    preset = preset or before
+        usual = known.get("text", {}).get("preset", "web")
+    preset = preset or usual
     own = near_text.PRESETS[preset].threshold
     return NearRules(
         perceptual=thresholds.get("perceptual", perceptual.THRESHOLD),
         transforms=tuple(transforms),
-        text=thresholds.get("text", own) if preset == before else own,
+        text=thresholds.get("text", own) if preset == usual else own,
         preset=preset,
         semantic=thresholds.get("semantic"),
         found_by=dedup,

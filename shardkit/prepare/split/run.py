@@ -109,12 +109,7 @@ def _open(config: SplitConfig) -> _Given:
             hint=f"split {_made_from(dataset)}, then run `shardkit tokenize` again; equal examples give equal sequences",
         )
     old = None if config.like is None else Dataset.open(config.like, base=config.bases)
-    if old is not None and not old.has_table("ledger"):
-        raise ConfigError(
-            f"--like names a dataset made by {old.stage}, which has no ledger",
-            where=str(old.path),
-            hint="name the output of `shardkit split`",
-        )
+    before = None if old is None else _recipe_of(old)
     parents = tuple(Dataset.open(path, base=config.bases) for path in config.parents)
     for parent in parents:
         if parent.has_table("ledger"):
@@ -123,15 +118,32 @@ def _open(config: SplitConfig) -> _Given:
                 where=str(parent.path),
                 hint="name it with --like, so that what was made from its examples goes where they went",
             )
-    config = config.completed(old)
+    config = config.completed(before)
     return _Given(
         config=config,
         dataset=dataset,
         old=old,
         parents=parents,
         ledger=read_ledger(old, config.names),
-        rules=rules_for(dataset, old, edges=config.edges, preset=config.preset),
+        rules=rules_for(dataset, before, edges=config.edges, preset=config.preset),
     )
+
+
+def _recipe_of(old: Dataset) -> dict[str, Any]:
+    """The recipe of an older split, or of the one that the older dataset selects rows of.
+
+    Raises:
+        ConfigError: where there is none.
+    """
+    splits = [old, *(shard.holder for shard in old.shards)]
+    found = next((each for each in splits if each.stage == "split"), None)
+    if found is None or not old.has_table("ledger"):
+        raise ConfigError(
+            f"--like names a dataset made by {old.stage}, which has no ledger",
+            where=str(old.path),
+            hint="name the output of `shardkit split`",
+        )
+    return found.recipe
 
 
 def _made_from(dataset: Dataset) -> str:

@@ -8,9 +8,11 @@ import orjson
 import pytest
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.select.config import SelectConfig
+from shardkit.prepare.select.run import run as select
 from shardkit.store import Dataset
 from tests.prepare.builders import example, png, write
-from tests.prepare.split.builders import books, places, split
+from tests.prepare.split.builders import RATIOS, books, places, split
 
 
 def test_like_moves_nothing_that_was_placed(tmp_path: Path):
@@ -89,6 +91,31 @@ def test_like_goes_on_as_the_older_split_where_nothing_else_is_asked_for(tmp_pat
     with pytest.raises(ConfigError) as caught:
         split(tmp_path / "b", None, None, like=tmp_path / "s", group_by="@source")
     assert caught.value.what == "the older split was grouped by book, this one by @source"
+
+
+def test_like_may_name_what_selects_rows_of_a_split(tmp_path: Path):
+    write(tmp_path / "a", books(60))
+    split(tmp_path / "a", tmp_path / "s", group_by="book", salt="x")
+    select(SelectConfig(input=tmp_path / "s", output=tmp_path / "v", where="source == 'odd'"))
+    before = places(tmp_path / "s")
+    write(tmp_path / "b", [*books(60), *books(40, first=60)])
+    split(tmp_path / "b", tmp_path / "t", None, like=tmp_path / "v")
+    assert Dataset.open(tmp_path / "t").recipe["salt"] == "x"
+    after = places(tmp_path / "t")
+    assert {text: after[text] for text in before} == before
+
+
+@pytest.mark.parametrize("options", [{}, {"time_field": "date", "cutoffs": (("test", "2021"),)}])
+def test_nothing_can_be_split_and_gone_on_with(tmp_path: Path, options: dict):
+    write(tmp_path / "none", [])
+    ratios = None if options else RATIOS
+    result = split(tmp_path / "none", tmp_path / "s", ratios, **options)
+    assert result.counts["kept"] == 0
+    assert "the input is empty" in result.report["notes"]
+    assert split(tmp_path / "none", tmp_path / "t", None, like=tmp_path / "s").counts["kept"] == 0
+    write(tmp_path / "a", [example(f"day {d}", date=f"20{d}") for d in range(10, 40)])
+    assert split(tmp_path / "a", tmp_path / "u", None, like=tmp_path / "s").counts["kept"] == 30
+    assert split(tmp_path / "none", tmp_path / "v", None, like=tmp_path / "u", allow_empty=True).counts["kept"] == 0
 
 
 def test_new_rows_alone_that_tie_old_ones_of_two_splits_are_left_out_because_those_cannot_be(tmp_path: Path):

@@ -141,7 +141,7 @@ def test_the_rules_are_those_of_dedup_unless_others_are_asked_for(tmp_path: Path
     assert known_levels(other) == {"perceptual"}
     assert rules_for(dataset, None, edges="exact", preset=None).recipe() == {}
     split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
-    later = rules_for(Dataset.open(tmp_path / "a"), Dataset.open(tmp_path / "s"), edges="near", preset=None)
+    later = rules_for(Dataset.open(tmp_path / "a"), Dataset.open(tmp_path / "s").recipe, edges="near", preset=None)
     assert (later.preset, later.text, later.perceptual) == ("ocr", 0.99, 0.9)
 
 
