@@ -120,6 +120,19 @@ def test_its_library_reads_it(dataset: Path, tmp_path: Path, name: str):
     }
 
 
+def test_a_split_without_rows_does_not_keep_the_others_from_being_read(tmp_path: Path):
+    if find_spec("datasets") is None:
+        pytest.skip("unavailable: datasets is not installed")
+    write(tmp_path / "raw", [example(f"text {k}", png(k), group="one") for k in range(5)])
+    ratios = parse_ratios("train=0.9,test=0.1")
+    split(SplitConfig(input=tmp_path / "raw", output=tmp_path / "split", ratios=ratios, allow_empty=True))
+    run(ExportConfig(dataset=tmp_path / "split", output=tmp_path / "out", format="hf"))
+    command = [sys.executable, "-W", "ignore", "-c", HUGGING_FACE, str(tmp_path / "out"), str(tmp_path / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [len(rows) for rows in json.loads(done.stdout.splitlines()[-1]).values()] == [5]
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_it_has_help_and_a_page(name: str):
     assert f"\n  {name} " in EPILOG

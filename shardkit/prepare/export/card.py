@@ -53,7 +53,12 @@ def _header(facts: Facts, form: Format) -> dict[str, Any]:
     tasks = sorted(
         {_TASKS.get(kind, "text-generation") if counts.images else "text-generation" for kind in counts.relations}
     )
-    configs = [{"split": split, "path": [file.path for file in files]} for split, files in facts.files.items() if files]
+    # A split without rows is not listed: `datasets` refuses a whole set for one.
+    configs = [
+        {"split": split, "path": [file.path for file in facts.files[split]]}
+        for split, rows in _rows(facts, form).items()
+        if rows
+    ]
     return {
         "pretty_name": facts.name,
         "license": licences[0] if len(licences) == 1 else licences,
@@ -62,8 +67,16 @@ def _header(facts: Facts, form: Format) -> dict[str, Any]:
         "task_categories": tasks,
         "size_categories": next((name for least, name in _SIZES if counts.examples < least), "n>1T"),
         "tags": ["shardkit", *(["image"] if counts.images else []), "text"],
-        "configs": [{"config_name": "default", "data_files": configs}] if form.configs else None,
+        "configs": [{"config_name": "default", "data_files": configs}] if form.configs and configs else None,
     }
+
+
+def _rows(facts: Facts, form: Format) -> dict[str, int]:
+    """Split, as the format calls it -> its examples."""
+    found = dict.fromkeys(facts.files, 0)
+    for split, count in facts.counts.by_split.items():
+        found[form.split_name(split)] += count
+    return found
 
 
 def _body(facts: Facts, form: Format, format_name: str) -> Iterator[str]:
@@ -81,8 +94,8 @@ def _body(facts: Facts, form: Format, format_name: str) -> Iterator[str]:
     yield ""
     yield "## Splits"
     yield ""
-    rows = {split: sum(n for s, n in counts.by_split.items() if form.split_name(s) == split) for split in facts.files}
-    yield from _table(("split", "examples", "files"), ((s, n, len(facts.files[s])) for s, n in rows.items()))
+    rows = _rows(facts, form).items()
+    yield from _table(("split", "examples", "files"), ((s, n, len(facts.files[s])) for s, n in rows))
     yield "## Sources and licences"
     yield ""
     yield from _table(("source", "examples"), sorted(counts.by_source.items()))

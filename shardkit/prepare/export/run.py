@@ -123,7 +123,14 @@ def _splits(dataset: Dataset, wanted: tuple[str, ...], form: Format) -> tuple[st
 def _write(
     config: ExportConfig, dataset: Dataset, pieces: list[Part], folder: Folder, on_progress: Progress
 ) -> tuple[Counts, dict[str, list[FolderFile]]]:
-    job = Job(dataset=dataset.path, dataset_id=dataset.id, bases=config.bases, format=config.format, folder=folder.new)
+    # Worker processes may stand in another folder, hence absolute paths.
+    job = Job(
+        dataset=dataset.path.absolute(),
+        dataset_id=dataset.id,
+        bases=tuple(base.absolute() for base in config.bases),
+        format=config.format,
+        folder=folder.new,
+    )
     counts = Counts()
     files: dict[str, list[FolderFile]] = {}
     total, done = sum(part.num_bytes for part in pieces), 0
