@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from shardkit.prepare.ingest.containers.lines import MAX_LINE
 from shardkit.prepare.ingest.containers.strict_json import Parsed, parse
+from shardkit.prepare.ingest.reasons import Bad
 
 LARGE = 1 << 20
 """Bytes from which on an object at the top is left in parts; a smaller one is a value like any other."""
@@ -54,9 +56,12 @@ class Items(Sequence[Any]):
         """The item at a place.
 
         Raises:
-            Bad: where it is none of strict JSON.
+            Bad: where it is none of strict JSON, or longer than a line may be.
         """
-        parsed = parse(self._data[self._starts[place] : self._ends[place]])
+        start, end = self._starts[place], self._ends[place]
+        if end - start > MAX_LINE:
+            raise Bad("line_too_long", f"an entry of {end - start} bytes at byte {start}, the limit is {MAX_LINE}")
+        parsed = parse(self._data[start:end])
         self.changes.update(parsed.changes)
         return parsed.value
 

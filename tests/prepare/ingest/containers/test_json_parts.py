@@ -79,6 +79,15 @@ def test_what_is_wrong_in_an_item_is_told_when_it_is_asked_for(data, reason):
     assert bad.value.reason == reason
 
 
+def test_an_item_longer_than_a_line_may_be_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(json_parts, "MAX_LINE", 10)
+    items = parse_parts(b'[{"a": 1}, {"a": "0123456789"}]').value
+    assert items[0] == {"a": 1}
+    with pytest.raises(Bad) as bad:
+        items[1]
+    assert (bad.value.reason, bad.value.detail) == ("line_too_long", "an entry of 19 bytes at byte 11, the limit is 10")
+
+
 def test_what_was_altered_to_keep_an_item_is_counted_with_it():
     items = parse_parts(b'[{"a": "\\ud800"}, 1, 123456789012345678901234567890]').value
     assert (items[1], len(items), dict(items.changes)) == (1, 3, {})
