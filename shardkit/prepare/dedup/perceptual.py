@@ -50,9 +50,6 @@ DETAILS = 3
 """bits compared, bits that differ, place in VARIANTS"""
 TRANSFORMS = ("mirror", "rotate")
 
-_AGAIN = 64
-"""As `buckets.FULL` and `windows.PER_KEY`, among images with one text."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Spoken:
@@ -152,15 +149,15 @@ def _look_again(
     units, texts = spoken.units[own], spoken.texts[own]
     pages = images.classes[units] == PAGE
     salt = texts[pages] ^ images.salt[units[pages]]
-    parts.append(whole.find(images, units[pages], whole.fine_bands(images, units[pages], salt), full=_AGAIN))
-    parts.append(whole.find(images, units, whole.coarse_bands(images, units, texts), full=_AGAIN))
+    parts.append(whole.find(images, units[pages], whole.fine_bands(images, units[pages], salt)))
+    parts.append(whole.find(images, units, whole.coarse_bands(images, units, texts)))
     shown = windows.Shown.of(images, np.unique(units))
     there = images.previewed[units]
-    sought = windows.Sought(of=shown.place(units[there]), salt=texts[there], per_key=_AGAIN)
+    sought = windows.Sought(of=shown.place(units[there]), salt=texts[there])
     for variant in windows.variants_of(transforms):
         parts.append(windows.find(shown, sought, variant, known=_proven(parts)))
     for some, keys in spoken.like(np.unique(units[pages])):
-        parts.append(whole.find(images, some, [keys], full=_AGAIN))
+        parts.append(whole.find(images, some, [keys]))
 
 
 def _at_places(spoken: Spoken, order: Indices) -> Spoken:
