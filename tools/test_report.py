@@ -1,6 +1,6 @@
 """Run every test, long counts too, and store the report with its date: `python tools/test_report.py [PYTEST OPTIONS]`.
 
-The report is docs/test-report.txt, or the file behind --report: date, machine, versions, what ran and how long, each long
+The report is docs/test-report.txt, or the file behind --report: date, revision of the sources, machine, versions, what ran and how long, each long
 test (the marker `full`) with its result, what was skipped and why, what failed. It holds no paths of the machine.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -62,8 +63,8 @@ class Results:
             self.outcomes[report.nodeid] = "error"
 
 
-def composed(results: Results, options: list[str], wall: float, code: int) -> str:
-    """The text of the report. `wall` is in seconds; `code` is pytest's exit status."""
+def composed(results: Results, options: list[str], *, wall: float, code: int, revision: str) -> str:
+    """The text of the report. `wall` is in seconds; `code` is pytest's exit status; `revision` is what was tested."""
     folders: dict[str, Counter[str]] = {}
     spent: Counter[str] = Counter()
     for name, outcome in results.outcomes.items():
@@ -72,6 +73,7 @@ def composed(results: Results, options: list[str], wall: float, code: int) -> st
         spent[folder] += results.seconds[name]
     lines = [
         f"date: {datetime.now(timezone.utc):%Y-%m-%d}",
+        f"revision: {revision}",
         f"machine: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         f"versions: {' '.join(f'{name} {_version(name)}' for name in VERSIONS)}",
         f"command: pytest {' '.join(options)}",
@@ -101,6 +103,18 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "no test"
 
 
+def _revision() -> str:
+    """The commit that is checked out, and whether files differ from it; `unknown` outside a repository."""
+    try:
+        head, changed = (
+            subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            for words in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{head} with changes" if changed else head
+
+
 def _version(name: str) -> str:
     try:
         return metadata.version(name)
@@ -115,10 +129,11 @@ def main(words: list[str]) -> int:
         report, words = Path(words[at + 1]).resolve(), words[:at] + words[at + 2 :]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    results, begin = Results(), time.monotonic()
+    results, begin, revision = Results(), time.monotonic(), _revision()
     code = int(pytest.main([*words], plugins=[results]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # one that was broken off says nothing
-        report.write_text(composed(results, words, time.monotonic() - begin, code), encoding="utf-8")
+        text = composed(results, words, wall=time.monotonic() - begin, code=code, revision=revision)
+        report.write_text(text, encoding="utf-8")
     return code
 
 

@@ -32,6 +32,7 @@ def test_the_report_says_what_ran_and_names_no_place(tmp_path):
     assert run.returncode == 1, run.stdout + run.stderr
     said = report.read_text()
     assert re.search(r"^date: \d{4}-\d\d-\d\d$", said, re.MULTILINE)
+    assert re.search(r"^revision: (unknown|[0-9a-f]{12}( with changes)?)$", said, re.MULTILINE)
     assert re.search(r"^versions: numpy .* pyarrow .* pytest ", said, re.MULTILINE)
     assert re.search(r"^duration: \d+ s$", said, re.MULTILINE)
     assert "result: 1 failed, 2 passed, 1 skipped; exit status 1" in said
