@@ -157,31 +157,33 @@ def _fit(queries: Previews, others: _Sums, window: Numbers) -> tuple[Numbers, np
     wanted = (whole @ queries.astype(np.float64) @ whole.T).reshape(size, FINE_BITS)
     bits = _above(wanted)[:, None]
     best, there = np.full(size, FINE_BITS), np.zeros_like(wanted)
-    window, going, last = window.copy(), np.arange(size), 0
+    window, moved, last = window.copy(), np.arange(size), 0
     for step in _ROUNDS:
         # Around a window that did not move lies what was tried already.
-        going = going if step == last else np.arange(size)
+        going = moved if step == last else np.arange(size)
         rows, columns = _around(window[going, :2], step), _around(window[going, 2:], step)
         sums = _sums_of(others[going], rows, columns)
         distances = _set(_above(sums) ^ bits[going])
         place = distances.argmin(1)
         distance = distances[np.arange(len(going)), place]
         better = np.flatnonzero(distance < best[going])
-        place, going, last = place[better], going[better], step
+        place, going = place[better], going[better]
         best[going], there[going] = distance[better], sums[better, place]
         row, column = np.divmod(place, columns.shape[1])
         window[going] = np.concatenate([rows[better, row], columns[better, column]], axis=1)
+        moved, last = going[place > 0], step
     return best, _correlation(wanted[:, 1:], there[:, 1:])
 
 
 def _sums_of(others: _Sums, rows: Numbers, columns: Numbers) -> _Sums:
     """[n, R x C, FINE_BITS] frequencies of the windows of R spans of rows and C of columns each."""
+    size, num_rows, num_columns = len(others), rows.shape[1], columns.shape[1]
     down = _FINE_OF[_NUMBER[rows[..., 0], rows[..., 1]]]
-    across = _FINE_OF[_NUMBER[columns[..., 0], columns[..., 1]]].reshape(len(others), 1, -1, SIDE)
+    across = _FINE_OF[_NUMBER[columns[..., 0], columns[..., 1]]].reshape(size, 1, num_columns * FINE, SIDE)
     # One small product for each span of rows: over a larger one BLAS wakes threads, which cost more than they give.
     sums: _Sums = down @ others[:, None] @ across.transpose(0, 1, 3, 2)
-    sums = sums.reshape(*down.shape[:3], -1, FINE).transpose(0, 1, 3, 2, 4)
-    return sums.reshape(len(others), -1, FINE_BITS)
+    sums = sums.reshape(size, num_rows, FINE, num_columns, FINE).transpose(0, 1, 3, 2, 4)
+    return sums.reshape(size, num_rows * num_columns, FINE_BITS)
 
 
 def _set(bits: npt.NDArray[np.bool_]) -> Numbers:

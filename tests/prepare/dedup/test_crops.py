@@ -1,5 +1,7 @@
 """Windows of previews: exact sums, and what a window shows is found in it."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,63 @@ def test_what_a_window_shows_is_found_in_it(top, left, size):
     assert (distance.min(1) <= 10).mean() > 0.9
     assert np.median(differ) <= 30
     assert np.median(correlation) > 0.95
+
+
+def plain_fit(queries, others, windows):
+    """The same one window after another: no blocks, nothing skipped, medians by their definition."""
+    whole, found = crops._FINE_OF[0], []
+    for query, other, start in zip(queries.astype(float), others.astype(float), crops._START[windows], strict=True):
+        wanted = (whole @ query @ whole.T).reshape(-1)
+        best, there, window = crops.FINE_BITS, np.zeros_like(wanted), start
+        for step in crops._ROUNDS:
+            rows, columns = (crops._around(span[None], step)[0] for span in (window[:2], window[2:]))
+            for row, column in itertools.product(rows, columns):
+                down, across = (crops._FINE_OF[crops._NUMBER[tuple(span)]] for span in (row, column))
+                sums = (down @ other @ across.T).reshape(-1)
+                differ = np.count_nonzero((sums > np.median(sums)) != (wanted > np.median(wanted)))
+                if differ < best:
+                    best, there, window = differ, sums, np.concatenate([row, column])
+        found.append((best, crops._correlation(wanted[None, 1:], there[None, 1:])[0]))
+    differ, correlation = zip(*found, strict=True)
+    return list(differ), list(correlation)
+
+
+def pictures(kind):
+    """20 queries and what they are looked for in."""
+    large = previews(20, seed=1, side=128)
+    whole = large.reshape(-1, 32, 4, 32, 4).mean((2, 4)).astype(np.uint8)
+    mirrored = np.minimum(whole, whole[:, :, ::-1])
+    flat = np.full_like(whole, 200)
+    flat[:10, 10:20, 10:20] = 0
+    return {
+        "crops": (cut(large, 5, 7, 117), whole),
+        "others": (whole, previews(20, seed=3)),
+        "equal": (whole, whole),
+        "noise": (whole, np.random.default_rng(4).integers(0, 256, whole.shape, np.uint8)),
+        "symmetric": (mirrored, np.minimum(mirrored, mirrored[:, ::-1])),
+        "flat": (flat, flat[::-1].copy()),
+        "four tones": (whole // 64 * 64, np.roll(whole, 1, 0) // 128 * 128),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["crops", "others", "equal", "noise", "symmetric", "flat", "four tones"])
+def test_a_fit_is_what_one_window_after_another_gives(kind):
+    queries, others = pictures(kind)
+    windows = np.random.default_rng(5).integers(0, len(crops.WINDOWS), 20)
+    differ, correlation = crops.fit(queries, others, windows)
+    expected = plain_fit(queries, others, windows)
+    assert (differ.tolist(), correlation.tolist()) == expected
+
+
+def test_where_no_window_moves_none_is_tried_again():
+    own = previews(3)
+    differ, correlation = crops.fit(own, own, np.zeros(3, np.int64))
+    assert (differ.tolist(), correlation.tolist()) == plain_fit(own, own, np.zeros(3, np.int64))
+
+
+def test_nothing_is_fitted_to_nothing():
+    differ, correlation = crops.fit(previews(3)[:0], previews(3)[:0], np.zeros(0, np.int64))
+    assert (differ.tolist(), correlation.tolist()) == ([], [])
 
 
 def test_other_pictures_are_far():
