@@ -39,8 +39,9 @@ _LEVEL = 2.0**20
 _ROUNDS = (2, 2, 1)
 """Steps that a window is moved, widened or narrowed by while it fits better."""
 _AT_A_TIME = 64
-_FITS_AT_A_TIME = 16
-"""Their sums, 2.7 MB, stay in the cache of a core."""
+_FITS_AT_A_TIME = 512
+_PREVIEWS_AT_A_TIME = 16
+"""Around one window of each: 2.7 MB of sums, which stay in the cache of a core."""
 
 
 def _integrals(begin: int, length: int, frequencies: int) -> _Sums:
@@ -134,45 +135,62 @@ def margins_of(previews: Previews) -> tuple[Codes, npt.NDArray[np.int8]]:
     return codes, order
 
 
-def fit(queries: Previews, others: Previews, windows: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
+def fit(
+    queries: Previews, others: Previews, query: Numbers, other: Numbers, windows: Numbers
+) -> tuple[Numbers, npt.NDArray[np.float64]]:
     """How far each query is what the other shows in the window that fits it best.
 
     Args:
+        query: [n] which of the queries; and other.
         windows: [n] which of WINDOWS is looked around.
 
     Returns:
         differ: [n] of FINE_BITS, how many differ.
         correlation: [n] of their greys, -1 to 1.
     """
-    differ, correlation = np.empty(len(queries), np.int64), np.empty(len(queries))
-    for start in range(0, len(queries), _FITS_AT_A_TIME):
-        part = slice(start, start + _FITS_AT_A_TIME)
-        found = _fit(queries[part], others[part].astype(np.float64), _START[windows[part]])
+    differ, correlation = np.empty(len(query), np.int64), np.empty(len(query))
+    # What many look for in one window of one picture is worked out once.
+    order = np.lexsort((windows, other))
+    for start in range(0, len(order), _FITS_AT_A_TIME):
+        part = order[start : start + _FITS_AT_A_TIME]
+        shown, which = np.unique(other[part], return_inverse=True)
+        found = _fit(queries[query[part]], others[shown].astype(np.float64), which, _START[windows[part]])
         differ[part], correlation[part] = found
     return differ, correlation
 
 
-def _fit(queries: Previews, others: _Sums, window: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
+def _fit(queries: Previews, others: _Sums, of: Numbers, window: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
     whole, size = _FINE_OF[0], len(queries)
     wanted = (whole @ queries.astype(np.float64) @ whole.T).reshape(size, FINE_BITS)
-    bits = _above(wanted)[:, None]
-    best, there = np.full(size, FINE_BITS), np.zeros_like(wanted)
-    window, moved, last = window.copy(), np.arange(size), 0
+    bits = _packed(wanted)[:, None]
+    best, window = np.full(size, FINE_BITS), window.copy()
+    moved, last = np.arange(size), 0
     for step in _ROUNDS:
         # Around a window that did not move lies what was tried already.
         going = moved if step == last else np.arange(size)
-        rows, columns = _around(window[going, :2], step), _around(window[going, 2:], step)
-        sums = _sums_of(others[going], rows, columns)
-        distances = _set(_above(sums) ^ bits[going])
+        shown, first, which = np.unique(_names(of[going], window[going]), return_index=True, return_inverse=True)
+        rows, columns = (_around(window[going[first]][:, axis], step) for axis in (slice(0, 2), slice(2, 4)))
+        codes = np.empty((len(shown), rows.shape[1] * columns.shape[1], FINE_BITS // 64), np.uint64)
+        for start in range(0, len(shown), _PREVIEWS_AT_A_TIME):
+            part = slice(start, start + _PREVIEWS_AT_A_TIME)
+            codes[part] = _packed(_sums_of(others[of[going[first[part]]]], rows[part], columns[part]))
+        distances = np.bitwise_count(codes[which] ^ bits[going]).sum(2, dtype=np.int64)
         place = distances.argmin(1)
         distance = distances[np.arange(len(going)), place]
         better = np.flatnonzero(distance < best[going])
-        place, going = place[better], going[better]
-        best[going], there[going] = distance[better], sums[better, place]
+        place, going, which, last = place[better], going[better], which[better], step
+        best[going] = distance[better]
         row, column = np.divmod(place, columns.shape[1])
-        window[going] = np.concatenate([rows[better, row], columns[better, column]], axis=1)
-        moved, last = going[place > 0], step
+        window[going] = np.concatenate([rows[which, row], columns[which, column]], axis=1)
+        moved = going[place > 0]
+    there = _sums_of(others[of], window[:, None, :2], window[:, None, 2:])[:, 0]
     return best, _correlation(wanted[:, 1:], there[:, 1:])
+
+
+def _names(of: Numbers, window: Numbers) -> Numbers:
+    """[n] one number for a window of a preview."""
+    names: Numbers = of * len(_SPANS) ** 2 + _NUMBER[window[:, 0], window[:, 1]] * len(_SPANS)
+    return names + _NUMBER[window[:, 2], window[:, 3]]
 
 
 def _sums_of(others: _Sums, rows: Numbers, columns: Numbers) -> _Sums:
@@ -186,11 +204,10 @@ def _sums_of(others: _Sums, rows: Numbers, columns: Numbers) -> _Sums:
     return sums.reshape(size, num_rows * num_columns, FINE_BITS)
 
 
-def _set(bits: npt.NDArray[np.bool_]) -> Numbers:
-    """[n, W, FINE_BITS] -> [n, W] how many are set."""
-    words = np.packbits(bits, axis=2).view(np.uint64)
-    counts: Numbers = np.bitwise_count(words).sum(2, dtype=np.int64)
-    return counts
+def _packed(sums: _Sums) -> Codes:
+    """[..., FINE_BITS] -> [..., FINE_BITS / 64] which are above their median."""
+    codes: Codes = np.packbits(_above(sums), axis=-1).view(np.uint64)
+    return codes
 
 
 def _correlation(one: _Sums, two: _Sums) -> npt.NDArray[np.float64]:

@@ -172,7 +172,7 @@ def _fitted(
     """[P] bits that differ in the best window of the other; all of them where the greys do not go together."""
     window, distance = _nearest(codes, wanted, query, other)
     near = np.flatnonzero(distance <= _CODE_DISTANCE)
-    differ, correlation = crops.fit(both[0][query[near]], both[1][other[near]], window[near])
+    differ, correlation = crops.fit(*both, query[near], other[near], window[near])
     out = np.full(len(query), crops.FINE_BITS)
     out[near] = np.where(correlation >= _CORRELATION, differ, crops.FINE_BITS)
     return out

@@ -30,6 +30,11 @@ def cut(large, top, left, size):
     return out.astype(np.uint8)
 
 
+def fit(queries, others, windows):
+    each = np.arange(len(windows))
+    return crops.fit(queries, others, each, each, windows)
+
+
 def test_no_integral_lies_where_rounding_could_go_either_way():
     edges = np.arange(33) * 4
     nearest = 1.0
@@ -48,7 +53,7 @@ def test_sums_stay_exact():
 
 def test_a_picture_is_itself():
     own = previews(20)
-    differ, correlation = crops.fit(own, own, np.zeros(20, np.int64))
+    differ, correlation = fit(own, own, np.zeros(20, np.int64))
     assert differ.tolist() == [0] * 20
     assert correlation == pytest.approx(np.ones(20))
 
@@ -59,7 +64,7 @@ def test_what_a_window_shows_is_found_in_it(top, left, size):
     whole, shown = large.reshape(-1, 32, 4, 32, 4).mean((2, 4)).astype(np.uint8), cut(large, top, left, size)
     codes, (wanted, _) = crops.codes_of(whole), crops.margins_of(shown)
     distance = np.array([[int(a ^ b).bit_count() for b in row] for a, row in zip(wanted, codes, strict=True)])
-    differ, correlation = crops.fit(shown, whole, distance.argmin(1))
+    differ, correlation = fit(shown, whole, distance.argmin(1))
     assert (distance.min(1) <= 10).mean() > 0.9
     assert np.median(differ) <= 30
     assert np.median(correlation) > 0.95
@@ -106,25 +111,35 @@ def pictures(kind):
 def test_a_fit_is_what_one_window_after_another_gives(kind):
     queries, others = pictures(kind)
     windows = np.random.default_rng(5).integers(0, len(crops.WINDOWS), 20)
-    differ, correlation = crops.fit(queries, others, windows)
+    differ, correlation = fit(queries, others, windows)
     expected = plain_fit(queries, others, windows)
     assert (differ.tolist(), correlation.tolist()) == expected
 
 
 def test_where_no_window_moves_none_is_tried_again():
     own = previews(3)
-    differ, correlation = crops.fit(own, own, np.zeros(3, np.int64))
+    differ, correlation = fit(own, own, np.zeros(3, np.int64))
     assert (differ.tolist(), correlation.tolist()) == plain_fit(own, own, np.zeros(3, np.int64))
 
 
+def test_many_that_look_into_one_picture_get_what_each_alone_would():
+    large = previews(3, seed=1, side=128)
+    whole = large.reshape(-1, 32, 4, 32, 4).mean((2, 4)).astype(np.uint8)
+    shown = np.concatenate([cut(large, top, 5, 117) for top in range(0, 11, 2)])
+    query, other = (axis.reshape(-1) for axis in np.mgrid[: len(shown), :3])
+    windows = np.random.default_rng(6).integers(0, 9, len(query))
+    differ, correlation = crops.fit(shown, whole, query, other, windows)
+    assert (differ.tolist(), correlation.tolist()) == plain_fit(shown[query], whole[other], windows)
+
+
 def test_nothing_is_fitted_to_nothing():
-    differ, correlation = crops.fit(previews(3)[:0], previews(3)[:0], np.zeros(0, np.int64))
+    differ, correlation = fit(previews(3)[:0], previews(3)[:0], np.zeros(0, np.int64))
     assert (differ.tolist(), correlation.tolist()) == ([], [])
 
 
 def test_other_pictures_are_far():
     one, two = previews(40, seed=2), previews(40, seed=3)
-    differ, _ = crops.fit(one, two, np.zeros(40, np.int64))
+    differ, _ = fit(one, two, np.zeros(40, np.int64))
     assert differ.min() > 50
 
 
