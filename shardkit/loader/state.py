@@ -26,6 +26,7 @@ from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Rest
 from shardkit.sequence.plan import order as ordering
 from shardkit.store.dataset import Dataset
+from shardkit.store.sequences import sequence_recipe
 
 VERSION = 1
 MAX_RESTS = 8
@@ -67,7 +68,7 @@ def bound(dataset: Dataset, plan: Plan) -> State:
     return {
         "dataset": dataset.id,
         "split": plan.identity["split"],
-        **_flat("tokenize", dataset.recipe),
+        **_flat("tokenize", sequence_recipe(dataset.recipe)),
         **asdict(plan.settings),
         "mixture": plan.mixture.to_json() if plan.mixture else None,
         "order_version": ordering.VERSION,

@@ -148,6 +148,10 @@ class TableReader:
             self._batches[index] = batch
         return batch
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
     def locate(self, row: int) -> tuple[pa.RecordBatch, int]:
         """The batch that holds `row`, and the row's place in it."""
         index = self._check.block_of(row)

@@ -159,8 +159,8 @@ class Dataset:
         if holder is self:
             return range(len(self.shards))
         if holder.id not in self._places:
-            places = {(shard.holder.id, shard.name): shard.index for shard in self.shards}
-            self._places[holder.id] = [places[shard.holder.id, shard.name] for shard in holder.shards]
+            places = {(shard.holder.id, shard.name, shard.split): shard.index for shard in self.shards}
+            self._places[holder.id] = [places[one.holder.id, one.name, one.split] for one in holder.shards]
         return self._places[holder.id]
 
     def _refs(self, entries: Sequence[ShardEntry]) -> tuple[ShardRef, ...]:

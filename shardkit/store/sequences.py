@@ -1,13 +1,18 @@
-"""The columns of a shard of sequences, and of the table of lengths that plans are made from."""
+"""Shards of sequences: their columns, the table of lengths that plans are made from, and what made them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from shardkit.errors import IntegrityError
+from shardkit.store.dataset import Dataset, check_file
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+_RECIPE = ("tokenizer", "vocab_size", "added_control_tokens", "recipe", "max_tokens", "overlong")
 
 _SLOT = pa.struct(
     [
@@ -69,3 +74,28 @@ def lengths_schema(objectives: Iterable[str]) -> pa.Schema:
             ("key", pa.uint64()),
         ]
     )
+
+
+def sequence_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What made the sequences of a dataset: the recipe of tokenize, out of that of a stage that hands sequences on."""
+    return {key: recipe[key] for key in _RECIPE if key in recipe}
+
+
+def tokenizer_files(dataset: Dataset) -> dict[str, bytes]:
+    """Path -> bytes of the files of the tokenizer that lies in a dataset of sequences.
+
+    Raises:
+        IntegrityError: where one is missing or damaged.
+    """
+    found = {}
+    for file in dataset.manifest.files:
+        if file.path.startswith("tokenizer/"):
+            path = dataset.path / file.path
+            check_file(path, size=file.size, digest=file.xxh3)
+            try:
+                found[file.path] = path.read_bytes()
+            except OSError as error:
+                raise IntegrityError(
+                    f"the file cannot be read ({error.strerror})", where=str(path), hint="restore it"
+                ) from error
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -235,6 +235,12 @@ class UnitWriter:
             batch = pa.RecordBatch.from_pylist(list(rows), schema=self._schemas[table])
             self._parts.setdefault(table, []).append(batch)
 
+    def append_batch(self, table: str, rows: pa.RecordBatch) -> None:
+        """The same of rows that are columns already."""
+        self._schemas[table] = rows.schema
+        if rows.num_rows:
+            self._parts.setdefault(table, []).append(rows)
+
     def add_shard_of_rows(
         self, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, counts: Mapping[str, int]
     ) -> ShardEntry:
@@ -244,11 +250,23 @@ class UnitWriter:
             rows: values by column of `schema`.
             counts: totals of the shard: sequences, tokens, images, ...
         """
+        batches = (rows[start : start + 1024] for start in range(0, len(rows), 1024))
+        made = (pa.RecordBatch.from_pylist([dict(row) for row in batch], schema=schema) for batch in batches)
+        return self.add_shard_of_batches(made, schema, counts)
+
+    def add_shard_of_batches(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, counts: Mapping[str, int]
+    ) -> ShardEntry:
+        """Write a whole shard of sequences; each batch is a block.
+
+        Args:
+            counts: totals of the shard, looked at when the last batch is written.
+        """
         temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
         writer = TableWriter(temporary, schema)
         try:
-            for start in range(0, len(rows), 1024):
-                writer.write_batch([dict(row) for row in rows[start : start + 1024]])
+            for batch in batches:
+                writer.write(batch)
             written = writer.close()
         except BaseException:
             writer.abandon()

@@ -27,6 +27,10 @@ class Jobs:
         self._dataset = dataset
         self._with_looks = with_looks
         self._key_of = {split.id: split.recipe.get("group_by") for split in splits}
+        self._leave_column = {
+            split.id for split in splits if split.recipe.get("group_by") is not None and split.has_table("lengths")
+        }
+        """Splits by another key than ingest's that wrote sequences alone: the examples' shards still have ingest's."""
         self._parent_field_of = {split.id: split.recipe.get("parent_field") for split in splits}
         self.keys = tuple(dict.fromkeys([*self._key_of.values(), config.group_by]))
         """Declared keys that are looked at; None is the group column, which always is."""
@@ -95,6 +99,7 @@ class Jobs:
             rows=rows,
             first=first,
             group_by=self._key_of.get(split),
+            with_column=split not in self._leave_column,
             asked=self._config.group_by,
             parent_field=self._parent_field_of.get(split),
             places=places,

@@ -52,6 +52,8 @@ class Job:
     """Whether the whole file is compared: once a shard, however many jobs it has."""
     group_by: str | None
     """As the split recorded it."""
+    with_column: bool
+    """Whether the group column counts: it holds what the split kept together."""
     asked: str | None
     """A further key."""
     parent_field: str | None
@@ -318,7 +320,8 @@ def _members(reader: ShardReader, name: str) -> list[str]:
 
 def groups_of(job: Job, facts: Facts, place: Mapping[str, str]) -> set[str]:
     """The declared keys of a row that is audited; see `groups_by`."""
-    return groups_by((job.group_by, job.asked), facts, place)
+    keys = [key for key in (job.group_by, job.asked) if key is not None]
+    return _all_declared([*keys, None] if job.with_column else keys, facts, place)
 
 
 def groups_by(keys: Sequence[str | None], facts: Facts, place: Mapping[str, str]) -> set[str]:
@@ -327,7 +330,11 @@ def groups_by(keys: Sequence[str | None], facts: Facts, place: Mapping[str, str]
     Args:
         place: of place_of(); empty where tables/examples does not know the row.
     """
-    return {group for key in dict.fromkeys((*keys, None)) for group in [_declared(key, facts, place)] if group}
+    return _all_declared((*keys, None), facts, place)
+
+
+def _all_declared(keys: Sequence[str | None], facts: Facts, place: Mapping[str, str]) -> set[str]:
+    return {group for key in dict.fromkeys(keys) for group in [_declared(key, facts, place)] if group}
 
 
 def _declared(key: str | None, facts: Facts, place: Mapping[str, str]) -> str | None:

@@ -79,7 +79,7 @@ def run(config: VerifyConfig, on_progress: Progress = silent) -> VerifyResult:
         IntegrityError: where the manifest itself is damaged, or the input of a view is gone.
     """
     dataset = Dataset.open(config.dataset, base=config.bases)
-    files = list(_files(dataset))
+    files = list(dict.fromkeys(_files(dataset)))
     problems: list[str] = []
     bad: set[Path] = set()
     for done, (file, problem) in enumerate(map_ordered(_compare, files, workers=config.workers), 1):

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
+from shardkit.store.sequences import sequence_recipe
 
 _NEVER_SPLIT = ("all",)
 
@@ -47,7 +48,7 @@ def check_fit(datasets: Sequence[Dataset]) -> None:
 
 
 def _check_recipes(one: Dataset, other: Dataset) -> None:
-    names = list(_differences(one.recipe, other.recipe))
+    names = list(_differences(sequence_recipe(one.recipe), sequence_recipe(other.recipe)))
     if one.manifest.format_versions.get("sequences") != other.manifest.format_versions.get("sequences"):
         names.append("the format of sequences")
     if names:

@@ -7,16 +7,15 @@ The result holds every shard of each input with equal digests: to a reader of on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from shardkit.errors import ConfigError, IntegrityError
+from shardkit.errors import ConfigError
 from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig, ConcatResult
 from shardkit.prepare.concat.fit import check_fit, tokenized
 from shardkit.prepare.concat.join import Joined
 from shardkit.records import Tally
-from shardkit.store.dataset import Dataset, check_file
+from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.store.sequences import sequence_recipe, tokenizer_files
 
 
 def run(config: ConcatConfig) -> ConcatResult:
@@ -43,7 +42,7 @@ def run(config: ConcatConfig) -> ConcatResult:
         config.output,
         stage="concat",
         # Sequences have one recipe all of them, and whoever reads them looks for it here.
-        recipe=first.recipe if tokenized(first) else {"version": CONCAT_VERSION},
+        recipe=sequence_recipe(first.recipe) if tokenized(first) else {"version": CONCAT_VERSION},
         inputs=[dataset.id for dataset in datasets],
         protected=sorted(set(joined.locations.values())),
         overwrite=config.overwrite,
@@ -57,28 +56,12 @@ def run(config: ConcatConfig) -> ConcatResult:
             sequences=joined.sequences,
             tables=tables,
             provenance=joined.provenance(),
-            files=_tokenizer(first),
+            files=tokenizer_files(first),
             locations=joined.locations,
             totals=joined.totals(),
             format_versions={"concat": CONCAT_VERSION},
         )
         return _result(config, output.commit(sealed), joined, tally)
-
-
-def _tokenizer(dataset: Dataset) -> Mapping[str, bytes]:
-    """The files of its tokenizer, the same in all inputs."""
-    found = {}
-    for file in dataset.manifest.files:
-        if file.path.startswith("tokenizer/"):
-            path = dataset.path / file.path
-            check_file(path, size=file.size, digest=file.xxh3)
-            try:
-                found[file.path] = path.read_bytes()
-            except OSError as error:
-                raise IntegrityError(
-                    f"the file cannot be read ({error.strerror})", where=str(path), hint="restore it"
-                ) from error
-    return found
 
 
 def _result(

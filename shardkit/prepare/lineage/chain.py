@@ -20,6 +20,7 @@ from shardkit.prepare.lineage.index import Place
 from shardkit.sequence.sequence import sequence_id
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import ShardReader
+from shardkit.store.sequences import sequence_recipe
 from shardkit.store.table_rows import TableRows
 
 TEXT = 200
@@ -64,7 +65,7 @@ class Chain:
             lambda number: dataset.sequence_reader(dataset.sequence_shards[number])
         )
         holders = {shard.holder.id: shard.holder for shard in dataset.sequence_shards}
-        self._fingerprints = tuple(sorted({fingerprint(holder.recipe) for holder in holders.values()}))
+        self._fingerprints = tuple(sorted({fingerprint(sequence_recipe(holder.recipe)) for holder in holders.values()}))
         """Of the recipes that made the sequences."""
         self._inputs: dict[str, dict[str, dict[str, Any]]] = {}
 

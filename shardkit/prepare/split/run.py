@@ -5,37 +5,30 @@ read keys and ties -> components -> assignment -> ledger -> order -> units -> co
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from shardkit.engine import Progress, map_ordered, silent
+from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
-from shardkit.prepare.components import Indices
-from shardkit.prepare.split.assign import Division, assign, check_not_empty
+from shardkit.prepare.split import write, write_sequences
+from shardkit.prepare.split.assign import check_not_empty
 from shardkit.prepare.split.config import SplitConfig, SplitResult
 from shardkit.prepare.split.declared import by_field
 from shardkit.prepare.split.evidence import guard
-from shardkit.prepare.split.groups import Groups, join
+from shardkit.prepare.split.groups import join
 from shardkit.prepare.split.ledger import Ledger, read_ledger
 from shardkit.prepare.split.near import NearRules, rules_for
-from shardkit.prepare.split.order import cut_units, prefix_of, stream_order
-from shardkit.prepare.split.reasons import BRIDGE, CODES, CONFLICT, MISSING_TIME
-from shardkit.prepare.split.report import describe_split
+from shardkit.prepare.split.plan import Plan
 from shardkit.prepare.split.rows import Rows, read_rows, with_near
-from shardkit.prepare.split.tables import assets, boilerplate_table, groups_table, provenance
+from shardkit.prepare.split.sequences import SequencePlan, examples_of, is_tokenized, read_sequences
 from shardkit.prepare.split.ties import NOBODY
 from shardkit.prepare.split.times import UNKNOWN
-from shardkit.prepare.split.write import Job, forget, write_unit
-from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
-from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.store.sequences import sequence_recipe
 
 
 def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
@@ -58,9 +51,13 @@ def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
     with Output(
         config.output,
         stage="split",
-        recipe=config.recipe(given.rules, old.id if old else None, [parent.id for parent in given.parents]),
+        recipe={
+            **config.recipe(given.rules, old.id if old else None, [parent.id for parent in given.parents]),
+            # Whoever reads sequences looks for it here.
+            **(sequence_recipe(given.dataset.recipe) if is_tokenized(given.dataset) else {}),
+        },
         inputs=[dataset.id for dataset in given.datasets],
-        protected=_places(given.datasets),
+        protected=_places([*given.datasets, given.examples]),
         overwrite=config.overwrite,
     ) as output:
         done = output.unchanged
@@ -69,7 +66,8 @@ def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
             try:
                 plan.write(output, on_progress)
             finally:
-                forget()
+                write.forget()
+                write_sequences.forget()
             done = output.commit(plan.seal(given.ledger))
             return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=False)
         return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=True)
@@ -81,6 +79,8 @@ class _Given:
 
     config: SplitConfig
     dataset: Dataset
+    examples: Dataset
+    """Whose rows are split: the same, or what a tokenized dataset was made from."""
     old: Dataset | None
     parents: tuple[Dataset, ...]
     ledger: Ledger
@@ -102,15 +102,17 @@ def _open(config: SplitConfig) -> _Given:
             where=str(config.input),
             hint="name the dataset that was split",
         )
-    if dataset.sequence_shards:
-        raise ConfigError(
-            "the input holds sequences",
-            where=str(config.input),
-            hint=f"split {_made_from(dataset)}, then run `shardkit tokenize` again; equal examples give equal sequences",
-        )
     old = None if config.like is None else Dataset.open(config.like, base=config.bases)
     before = None if old is None else _recipe_of(old)
     parents = tuple(Dataset.open(path, base=config.bases) for path in config.parents)
+    examples = dataset
+    if is_tokenized(dataset):
+        examples = examples_of(dataset, parents)
+        parents = tuple(parent for parent in parents if parent.id not in dataset.manifest.inputs)
+        if config.shards != "arrow":
+            raise ConfigError(
+                f"sequences are never in {config.shards} shards", where=str(dataset.path), hint="leave --shards out"
+            )
     for parent in parents:
         if parent.has_table("ledger"):
             raise ConfigError(
@@ -122,10 +124,11 @@ def _open(config: SplitConfig) -> _Given:
     return _Given(
         config=config,
         dataset=dataset,
+        examples=examples,
         old=old,
         parents=parents,
         ledger=read_ledger(old, config.names),
-        rules=rules_for(dataset, before, edges=config.edges, preset=config.preset),
+        rules=rules_for(examples, before, edges=config.edges, preset=config.preset),
     )
 
 
@@ -146,133 +149,23 @@ def _recipe_of(old: Dataset) -> dict[str, Any]:
     return found.recipe
 
 
-def _made_from(dataset: Dataset) -> str:
-    """Where the inputs of a dataset lie, in words."""
-    known = dataset.manifest.locations
-    places = [os.path.normpath(dataset.path / known[each]) for each in dataset.manifest.inputs if each in known]
-    return " and ".join(places) or "the dataset that they were made from"
-
-
-class _Plan:
-    """Everything that is decided before the first row is written."""
-
-    def __init__(self, config: SplitConfig, dataset: Dataset, groups: Groups, ledger: Ledger) -> None:
-        self.config = config
-        self.dataset = dataset
-        self.groups = groups
-        self.rows = groups.rows
-        self.names = config.names
-        division = Division(
-            names=config.names, shares=config.shares, cutoffs=config.cutoffs, salt=config.salt or "", exact=config.exact
-        )
-        self.assignment = assign(groups, ledger, division)
-        self.split_of = self.assignment.of_component[groups.of_own]
-        written_to = np.where(self.assignment.left > 0, -1, self.split_of)
-        self.orders = [
-            stream_order(groups, np.flatnonzero(written_to == place), salt=division.salt)
-            for place in range(len(self.names))
-        ]
-        self.pieces = [
-            cut_units(self.rows.sizes[order], groups.of_own[order], unit_size=config.unit_size) for order in self.orders
-        ]
-        self.boilerplate = boilerplate_table(groups)
-        self.report = describe_split(
-            groups,
-            self.assignment,
-            division,
-            written_to,
-            boilerplate=self.boilerplate,
-            prefixes=[
-                prefix_of(groups, order, pieces, shard_size=config.shard_size)
-                for order, pieces in zip(self.orders, self.pieces, strict=True)
-            ],
-            group_by=config.group_by,
-        )
-        self.tally = Tally(read=self.rows.num_own, kept=sum(map(len, self.orders)))
-        counts = np.bincount(self.assignment.left, minlength=len(CODES)).tolist()
-        self.tally.excluded = Counter({code: n for code, n in zip(CODES, counts, strict=True) if code and n})
-
-    # ------------------------------------------------------------------ units
-    def write(self, output: Output, on_progress: Progress) -> None:
-        """Write every unit that has no receipt yet."""
-        jobs = list(self._units())
-        todo = [job for job in jobs if job[1] not in output.receipts]
-        made = (self._job(output, *job) for job in todo)
-        on_progress(len(jobs) - len(todo), len(jobs), "writing")
-        for done, receipt in enumerate(map_ordered(write_unit, made, workers=self.config.workers), 1):
-            output.receipts[receipt.unit] = receipt
-            on_progress(len(jobs) - len(todo) + done, len(jobs), "writing")
-
-    def _units(self) -> Iterator[tuple[int, str, str, Indices]]:
-        """(index, name, split, rows) of every unit."""
-        for split, order, pieces in zip(self.names, self.orders, self.pieces, strict=True):
-            for index, piece in enumerate(pieces):
-                yield index, f"{split}-{index:05d}", split, order[piece]
-
-    def _job(self, output: Output, index: int, name: str, split: str, rows: Indices) -> Job:
-        columns = ["input", "position", "parent_id", "has_email", "has_phone", "shard_index", "row"]
-        table = self.rows.examples.select(columns).take(pa.array(rows))
-        codes = self.rows.declared[rows]
-        declared = pa.array(self.rows.names, pa.string()).take(pa.array(codes, mask=codes < 0))
-        return Job(
-            writer=output.unit(index, name, shards=self.config.shards, shard_size=self.config.shard_size, split=split),
-            dataset=self.dataset.path,
-            dataset_id=self.dataset.id,
-            bases=self.config.bases,
-            shards=np.asarray(table["shard_index"].to_numpy(), np.int32),
-            rows=np.asarray(table["row"].to_numpy(), np.int32),
-            sizes=self.rows.sizes[rows],
-            places=table.drop_columns(["shard_index", "row"]),
-            groups=declared if self.config.group_by is not None else None,
-        )
-
-    # ------------------------------------------------------------------ commit
-    def seal(self, ledger: Ledger) -> Sealed:
-        written = np.concatenate(self.orders)
-        excluded = self.assignment.left > 0
-        return Sealed(
-            tally=self.tally,
-            splits=self.names,
-            tables={
-                "assets": assets(self.dataset, excluded),
-                "groups": [groups_table(self.groups, written)],
-                "ledger": [ledger.grown(self.rows, self.names, self.split_of)],
-                "boilerplate": [self.boilerplate],
-            },
-            provenance=provenance(self.dataset, self.groups, excluded),
-            exclusions=self._exclusions(),
-            report=self.report,
-            locations={self.dataset.id: self.dataset.path},
-        )
-
-    def _exclusions(self) -> Iterator[Exclusion]:
-        rows = self.assignment.excluded
-        left = self.rows.examples.select(["input", "position"]).take(pa.array(rows))
-        for row, facts in zip(rows.tolist(), left.to_pylist(), strict=True):
-            code = CODES[self.assignment.left[row]]
-            yield Exclusion(**facts, reason=str(code), detail=self._detail(row, str(code)))
-
-    def _detail(self, row: int, code: str) -> str:
-        if code == CONFLICT:
-            before, now = self.names[self.assignment.placed[row]], self.names[self.split_of[row]]
-            return f"it was placed in {before}, and new data ties it to {now}; rows are never moved"
-        if code == BRIDGE:
-            return "it is tied to rows of the older split that are in different splits; wherever it went, it would leak"
-        return f"the metadata field {self.config.time_field!r} " + (
-            "is missing" if code == MISSING_TIME else "holds no time"
-        )
-
-
-def _plan(given: _Given, on_progress: Progress) -> _Plan:
+def _plan(given: _Given, on_progress: Progress) -> Plan:
     config = given.config
-    rows, inputs = read_rows(given.dataset, given.old, given.parents, config, on_progress)
+    sequences = read_sequences(given.dataset, given.examples) if is_tokenized(given.dataset) else None
+    rows, inputs = read_rows(given.examples, given.old, given.parents, config, on_progress)
     _check_keys(rows, config)
     _check_times(rows, config)
     _check_parents(rows, config)
     rows = with_near(rows, inputs, given.rules, workers=config.workers, on_progress=on_progress)
+    if sequences is not None:
+        rows = sequences.weigh(rows)
     groups = join(rows, frequent_limit=config.frequent_asset_limit)
     guard(groups, share=config.max_group_share)
-    plan = _Plan(config, given.dataset, groups, given.ledger)
+    plan = (
+        Plan(config, given.dataset, groups, given.ledger)
+        if sequences is None
+        else SequencePlan(config, sequences, groups, given.ledger)
+    )
     if not config.allow_empty:
         sizes = dict(zip(plan.names, map(len, plan.orders), strict=True))
         check_not_empty(sizes, config.shares, groups)

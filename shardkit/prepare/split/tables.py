@@ -54,14 +54,21 @@ def _listed(groups: Groups, wanted: Keys, kinds: Mapping[str, str]) -> list[dict
     ]
 
 
-def assets(dataset: Dataset, excluded: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
-    """tables/assets of the input, without the images of excluded rows alone."""
+def assets(dataset: Dataset, ids: Keys, stays: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+    """tables/assets of the input, without the images of rows alone that do not stay.
+
+    Args:
+        ids: [num_own] first 64 bits of the example id.
+        stays: [num_own] rows that are written.
+    """
     table = dataset.table("assets").cast(TABLES["assets"])
-    gone = _gone_assets(dataset, excluded)
+    gone = _gone_assets(dataset, ids, stays)
     yield table.filter(pa.array(~np.isin(asset_keys(table), gone)))
 
 
-def provenance(dataset: Dataset, groups: Groups, excluded: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+def provenance(
+    dataset: Dataset, groups: Groups, excluded: npt.NDArray[np.bool_], stays: npt.NDArray[np.bool_]
+) -> Iterator[pa.Table]:
     """Provenance of the input, with the component as group; without the rows of excluded examples.
 
     A further origin of an image, left by a removed duplicate, has the component of the example that holds the image.
@@ -76,7 +83,7 @@ def provenance(dataset: Dataset, groups: Groups, excluded: npt.NDArray[np.bool_]
     elsewhere = _looked_up(images, of_images, component[holders][first])
     component = np.where(component >= 0, component, np.where(images != 0, elsewhere, -1))
     gone = np.isin(ids, np.setdiff1d(groups.rows.ids[own][excluded], groups.rows.ids[own][~excluded]))
-    gone |= np.isin(images, _gone_assets(dataset, excluded))
+    gone |= np.isin(images, _gone_assets(dataset, groups.rows.ids[own], stays))
     names = groups.names().take(pa.array(component, mask=component < 0))
     place = PROVENANCE.get_field_index("group")
     yield table.set_column(place, PROVENANCE.field(place), names).filter(pa.array(~gone))
@@ -90,12 +97,11 @@ def _looked_up(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], valu
     return np.where(known[at] == keys, values[at], -1)
 
 
-def _gone_assets(dataset: Dataset, excluded: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-    """Keys of images that only excluded rows show."""
-    if not excluded.any():
+def _gone_assets(dataset: Dataset, ids: Keys, stays: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """Keys of images that only rows show that do not stay."""
+    if stays.all():
         return np.empty(0, np.uint64)
-    ids = leading(dataset.table("examples", ["example_id"])["example_id"])
     table = dataset.table("provenance", ["example_id", "asset_id", "frame"])
     images, shown_by = asset_keys(table), leading(table["example_id"])
-    stays = np.isin(shown_by, ids[~excluded])
-    return np.setdiff1d(images[~stays & np.isin(shown_by, ids[excluded])], images[stays])
+    shown = np.isin(shown_by, ids[stays])
+    return np.setdiff1d(images[~shown & np.isin(shown_by, ids[~stays])], images[shown])

@@ -56,12 +56,12 @@ def write_unit(job: Job) -> Receipt:
     """Copy the rows, checked block by block; run by a worker. The receipt says that they are on disk."""
     readers = _readers(job.dataset, job.dataset_id, job.bases)
     with job.writer as unit:
-        for chunk in _chunks(job.sizes):
+        for chunk in chunks(job.sizes):
             unit.extend(_gathered(readers, job, chunk))
         return unit.finish()
 
 
-def _chunks(sizes: npt.NDArray[np.int64]) -> Iterator[slice]:
+def chunks(sizes: npt.NDArray[np.int64]) -> Iterator[slice]:
     """Cuts of an order into chunks of _CHUNK_ROWS and _CHUNK_BYTES at most, if no single row is larger."""
     ends = np.cumsum(sizes)
     begin = 0

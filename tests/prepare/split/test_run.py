@@ -13,7 +13,7 @@ from shardkit.prepare.audit.run import AuditConfig
 from shardkit.prepare.audit.run import run as audit
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
-from shardkit.prepare.split import run as stage
+from shardkit.prepare.split.plan import Plan
 from shardkit.prepare.split.write import write_unit
 from shardkit.records import Example
 from shardkit.store import Dataset
@@ -240,7 +240,7 @@ def test_a_run_that_was_stopped_goes_on_after_its_units(tmp_path: Path, monkeypa
         calls.append(receipt.unit)
         return receipt
 
-    monkeypatch.setattr(stage, "write_unit", some)
+    monkeypatch.setattr(Plan, "work", staticmethod(some))
     while not (tmp_path / "s" / "manifest.json").exists():
         try:
             split(tmp_path / "a", tmp_path / "s", unit_size=700)

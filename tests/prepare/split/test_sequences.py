@@ -1,0 +1,278 @@
+"""A tokenized dataset goes where its examples go: whole, read by the loader, and as if it had been split before."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from shardkit.errors import ConfigError, IntegrityError, SourceError
+from shardkit.loader import StreamingLoader
+from shardkit.prepare.audit.run import AuditConfig
+from shardkit.prepare.audit.run import run as audit
+from shardkit.prepare.audit.verify import VerifyConfig
+from shardkit.prepare.audit.verify import run as verify
+from shardkit.prepare.lineage.trace import Tracer
+from shardkit.prepare.report.stats import StatsConfig
+from shardkit.prepare.report.stats import run as stats
+from shardkit.prepare.split import sequences
+from shardkit.prepare.split.write_sequences import write_sequences
+from shardkit.prepare.tokenize.config import TokenizeConfig
+from shardkit.prepare.tokenize.run import run as run_tokenize
+from shardkit.records import Example
+from shardkit.store import Dataset
+from tests.prepare.builders import example, png, write
+from tests.prepare.split.builders import books, files, places, split
+
+TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "tokenizer"
+NAMES = ("train", "val", "test")
+
+
+def tokenize(*inputs: Path, out: Path, max_tokens: int = 64, overlong: str = "window", recipe: str = "vlm") -> Path:
+    settings = {"image_size": "56"} if recipe == "vlm" else {}
+    run_tokenize(
+        TokenizeConfig(
+            inputs=inputs,
+            output=out,
+            tokenizer=TOKENIZER,
+            recipe=recipe,
+            settings=settings,
+            max_tokens=max_tokens,
+            overlong=overlong,
+        )
+    )
+    return out
+
+
+def pages(count: int = 90) -> list[Example]:
+    """Three pages a book, every fifth with a picture, every seventh too long for one sequence."""
+    return [
+        example(
+            f"book {k // 3} page {k} " + "word " * (150 if k % 7 == 0 else 5),
+            *([png(k)] if k % 5 == 0 else []),
+            group=f"book {k // 3}",
+            source="even" if k // 3 % 2 else "odd",
+            shelf=f"shelf {k // 9}",
+        )
+        for k in range(count)
+    ]
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    write(tmp_path / "pages", pages(), unit_rows=25)
+    return tokenize(tmp_path / "pages", out=tmp_path / "tokens")
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    """Rows of all shards of sequences, in order, each with its `split` and the text of its example."""
+    dataset = Dataset.open(path)
+    texts = {(shard, row): found.text for shard, row, found in dataset.examples()}
+    rows = []
+    for shard in dataset.sequence_shards:
+        found = dataset.sequence_reader(shard).table().to_pylist()
+        rows += [{**row, "split": shard.split, "text": texts[row["shard"], row["row"]]} for row in found]
+    return rows
+
+
+def content(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
+    """What a sequence is, wherever it stands."""
+    names = ("sequence_id", "example_id", "window", "source", "input_ids", "objectives", "num_tokens", "num_supervised")
+    return sorted(tuple(str(row[name]) for name in names) for row in rows)
+
+
+def test_sequences_go_where_a_split_before_tokenize_puts_their_examples(tokens: Path, tmp_path: Path):
+    result = split(tokens, tmp_path / "s")
+    split(tmp_path / "pages", tmp_path / "before")
+    rows = rows_of(tmp_path / "s")
+    where = places(tmp_path / "before")
+    assert {row["text"]: row["split"] for row in rows} == where
+    assert places(tmp_path / "s") == where
+    assert content(rows) == content(rows_of(tokens))
+    assert len(rows) > 110
+    assert result.counts == {"read": 90, "kept": 90, "excluded": 0, "excluded_by_reason": {}}
+    report = split(tmp_path / "pages", None).report
+    for name in ("splits", "by_source", "by_language", "groups", "method", "conflicts", "notes"):
+        assert result.report[name] == report[name], name
+
+
+def test_no_group_and_no_example_stands_on_two_sides(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "s", unit_size=4000)
+    rows = rows_of(tmp_path / "s")
+    for key in ("example_id", "group"):
+        sides = defaultdict(set)
+        for row in rows:
+            sides[row[key]].add(row["split"])
+        assert {len(where) for where in sides.values()} == {1}
+    windows = Counter(row["example_id"] for row in rows)
+    assert max(windows.values()) > 2
+    # Windows of one example follow one another.
+    firsts = [k for k, row in enumerate(rows) if row["window"] == 0]
+    assert len(firsts) == 90
+    assert all(row["example_id"] == rows[k - 1]["example_id"] for k, row in enumerate(rows) if k not in firsts)
+
+
+def test_the_loader_reads_each_split_whole(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "s", unit_size=4000)
+    rows = rows_of(tmp_path / "s")
+    for name in NAMES:
+        with_targets = Counter(row["num_tokens"] for row in rows if row["split"] == name)
+        loader = StreamingLoader(tmp_path / "s", split=name, max_tokens=128, epochs=1, tail="pad")
+        found: Counter[int] = Counter()
+        for batch in loader:
+            bounds = batch.cu_seq_lens_q.tolist()
+            found.update(end - begin for begin, end in pairwise(bounds) if end > begin)
+        loader.close()
+        assert found == with_targets
+    assert StreamingLoader(tmp_path / "s", max_tokens=128).state_dict()["bound"]["split"] == "train"
+
+
+def test_workers_and_a_second_run_change_no_byte(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "one", unit_size=3000)
+    split(tokens, tmp_path / "two", unit_size=3000, workers=2)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert split(tokens, tmp_path / "one", unit_size=3000).unchanged
+    assert len(Dataset.open(tmp_path / "one").sequence_shards) > 5
+
+
+def test_a_run_that_was_stopped_goes_on_after_its_units(tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    split(tokens, tmp_path / "whole", unit_size=1500)
+    calls: list[str] = []
+
+    def some(job):
+        if len(calls) % 4 == 3:
+            calls.append("stop")
+            raise KeyboardInterrupt
+        receipt = write_sequences(job)
+        calls.append(receipt.unit)
+        return receipt
+
+    monkeypatch.setattr(sequences.SequencePlan, "work", staticmethod(some))
+    while not (tmp_path / "s" / "manifest.json").exists():
+        try:
+            split(tokens, tmp_path / "s", unit_size=1500)
+        except KeyboardInterrupt:
+            assert not (tmp_path / "s" / "manifest.json").exists()
+    written = [name for name in calls if name != "stop"]
+    assert calls.count("stop") > 1
+    assert len(written) == len(set(written))
+    assert files(tmp_path / "s") == files(tmp_path / "whole")
+
+
+def test_audit_verify_stats_and_trace_take_it(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "s")
+    found = audit(AuditConfig(dataset=tmp_path / "s"))
+    assert found.error is None
+    assert (found.examples, found.sequences) == (90, len(rows_of(tmp_path / "s")))
+    assert verify(VerifyConfig(dataset=tmp_path / "s", deep=True)).problems == ()
+    accounts = stats(StatsConfig(dataset=tmp_path / "s"))
+    assert accounts["accounts"]["raw_rows"] == accounts["accounts"]["final_rows"] == 90
+    sums = Counter()
+    for totals in Dataset.open(tmp_path / "s").manifest.totals["by_split"].values():
+        sums.update(totals)
+    assert sums == Counter(Dataset.open(tokens).manifest.totals["by_split"]["all"])
+    row = next(row for row in rows_of(tmp_path / "s") if row["window"] == 2)
+    traced = Tracer(tmp_path / "s").trace(row["sequence_id"])
+    assert [one["example_id"] for one in traced["examples"]] == [row["example_id"]]
+    assert traced["examples"][0]["split"] == row["split"]
+    again = Tracer(tmp_path / "s").trace(row["example_id"])
+    assert row["sequence_id"] in [one["sequence_id"] for one in again["sequences"]]
+
+
+def test_planted_sequences_of_another_side_are_found(tokens: Path, tmp_path: Path):
+    """Not split by group: audit sees it through the examples that sequences lead to."""
+    split(tokens, tmp_path / "s", group_by="shelf")
+    assert audit(AuditConfig(dataset=tmp_path / "s")).error is None
+    shelves = defaultdict(set)
+    for row in rows_of(tmp_path / "s"):
+        shelves[row["group"]].add(row["split"])
+    assert sorted(shelves) == sorted({f"shelf {k}" for k in range(10)})
+    assert {len(where) for where in shelves.values()} == {1}
+    careless = [
+        example(f"page {k} " + "abcdefghijklmnop"[k % 16] * 30, group=f"g{k}", topic=f"t{k % 4}") for k in range(40)
+    ]
+    write(tmp_path / "c", careless)
+    tokenize(tmp_path / "c", out=tmp_path / "ct")
+    split(tmp_path / "ct", tmp_path / "cs", "train=0.5,test=0.5", edges="exact")
+    leaks = audit(AuditConfig(dataset=tmp_path / "cs", group_by="topic")).leaks
+    assert leaks["group"] == 4
+
+
+def test_what_was_placed_stays_and_new_sequences_follow(tokens: Path, tmp_path: Path):
+    split(tmp_path / "pages", tmp_path / "old")
+    where = places(tmp_path / "old")
+    split(tokens, tmp_path / "s", None, like=tmp_path / "old")
+    assert {row["text"]: row["split"] for row in rows_of(tmp_path / "s")} == where
+    # More pages: the split of sequences is itself one to go on with.
+    write(tmp_path / "more", [*pages(), *books(20, first=100)])
+    tokenize(tmp_path / "more", out=tmp_path / "moretokens")
+    split(tmp_path / "moretokens", tmp_path / "next", None, like=tmp_path / "s")
+    now = {row["text"]: row["split"] for row in rows_of(tmp_path / "next")}
+    assert len(now) == 150
+    assert where.items() <= now.items()
+    assert audit(AuditConfig(dataset=tmp_path / "next")).error is None
+
+
+def test_a_split_of_sequences_is_split_again(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "s")
+    result = split(tmp_path / "s", tmp_path / "t", "train=0.5,test=0.5")
+    assert content(rows_of(tmp_path / "t")) == content(rows_of(tokens))
+    assert result.report["groups"]["components"] == 30
+    assert audit(AuditConfig(dataset=tmp_path / "t")).error is None
+    assert verify(VerifyConfig(dataset=tmp_path / "t")).problems == ()
+
+
+def test_examples_without_a_sequence_tie_and_are_not_counted(tmp_path: Path):
+    # A chain: b is too long for one sequence, and ties a and c.
+    rows = [
+        example(f"alpha {k}", group=f"a{k}", position=k) if k % 3 == 0 else
+        example(f"gamma {k}", group=f"c{k}") if k % 3 == 2 else
+        example(f"beta {k} " + "long " * 200, group=f"a{k - 1}")
+        for k in range(90)
+    ]  # fmt: skip
+    write(tmp_path / "d", rows)
+    tokenize(tmp_path / "d", out=tmp_path / "e", overlong="drop")
+    assert Dataset.open(tmp_path / "e").manifest.counts["kept"] == 60
+    result = split(tmp_path / "e", tmp_path / "s")
+    split(tmp_path / "d", tmp_path / "before")
+    assert (result.counts["read"], result.counts["kept"]) == (60, 60)
+    assert places(tmp_path / "s").items() <= places(tmp_path / "before").items()
+    assert stats(StatsConfig(dataset=tmp_path / "s"))["accounts"]["num_excluded"] == 30
+
+
+def test_several_inputs_and_an_empty_one(tokens: Path, tmp_path: Path):
+    write(tmp_path / "more", books(20, first=100))
+    tokenize(tmp_path / "pages", tmp_path / "more", out=tmp_path / "both")
+    split(tmp_path / "both", tmp_path / "s")
+    assert len(places(tmp_path / "s")) == 150
+    assert audit(AuditConfig(dataset=tmp_path / "s")).error is None
+    assert verify(VerifyConfig(dataset=tmp_path / "s")).problems == ()
+    write(tmp_path / "none", [])
+    tokenize(tmp_path / "none", out=tmp_path / "nothing")
+    result = split(tmp_path / "nothing", tmp_path / "t")
+    assert result.counts["read"] == 0
+    assert Dataset.open(tmp_path / "t").sequence_shards == ()
+
+
+def test_missing_lineage_is_said_with_what_to_name(tokens: Path, tmp_path: Path):
+    (tmp_path / "away").mkdir()
+    (tmp_path / "pages").rename(tmp_path / "away" / "pages")
+    with pytest.raises(IntegrityError, match=r"the input dataset .* is not at") as caught:
+        split(tokens, tmp_path / "s")
+    assert "--base" in caught.value.hint
+    split(tokens, tmp_path / "s", bases=(tmp_path / "away",))
+    with pytest.raises(ConfigError, match="sequences are never in tar shards"):
+        split(tokens, tmp_path / "t", bases=(tmp_path / "away",), shards="tar")
+
+
+def test_a_sequence_of_no_known_example_stops_the_run(tokens: Path, tmp_path: Path):
+    sequenced = Dataset.open(tokens)
+    write(tmp_path / "others", books(5))
+    with pytest.raises(
+        SourceError, match=r"90 of its examples are not in .*others, so their groups are not known"
+    ) as caught:
+        sequences.read_sequences(sequenced, Dataset.open(tmp_path / "others"))
+    assert "--base" in caught.value.hint
