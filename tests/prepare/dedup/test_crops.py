@@ -1,10 +1,13 @@
 """Windows of previews: exact sums, and what a window shows is found in it."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from shardkit.media.phash import looks
 from shardkit.prepare.dedup import crops
 
 
@@ -114,6 +117,21 @@ def test_a_fit_is_what_one_window_after_another_gives(kind):
     differ, correlation = fit(queries, others, windows)
     expected = plain_fit(queries, others, windows)
     assert (differ.tolist(), correlation.tolist()) == expected
+
+
+def test_a_fit_of_photographs_is_what_one_window_after_another_gives(shared):
+    folder = shared / "data" / "neardup_photos"
+    items = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
+    own = {}
+    for item in items:
+        if item["transform"] in ("none", "crop0.1", "mixed", "turn5", "border"):
+            own[item["base"], item["transform"]] = looks(Image.open(folder / item["file"]).convert("RGB")).preview
+    whole = np.stack([np.frombuffer(own[base, "none"], np.uint8).reshape(32, 32) for base, _ in own])
+    changed = np.stack([np.frombuffer(preview, np.uint8).reshape(32, 32) for preview in own.values()])
+    windows = np.random.default_rng(7).integers(0, len(crops.WINDOWS), len(own))
+    for queries, others in ((changed, whole), (whole, changed[::-1].copy())):
+        differ, correlation = fit(queries, others, windows)
+        assert (differ.tolist(), correlation.tolist()) == plain_fit(queries, others, windows)
 
 
 def test_where_no_window_moves_none_is_tried_again():
