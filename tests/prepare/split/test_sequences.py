@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shardkit.cli import run as shardkit
 from shardkit.errors import ConfigError, IntegrityError, SourceError
 from shardkit.loader import StreamingLoader
 from shardkit.prepare.audit.run import AuditConfig
@@ -182,8 +183,8 @@ def test_audit_verify_stats_and_trace_take_it(tokens: Path, tmp_path: Path):
     assert row["sequence_id"] in [one["sequence_id"] for one in again["sequences"]]
 
 
-def test_planted_sequences_of_another_side_are_found(tokens: Path, tmp_path: Path):
-    """Not split by group: audit sees it through the examples that sequences lead to."""
+def test_another_key_than_ingests_holds_for_sequences_and_audit(tokens: Path, tmp_path: Path):
+    """The examples' shards keep ingest's group, which was not kept together: audit goes by the key."""
     split(tokens, tmp_path / "s", group_by="shelf")
     assert audit(AuditConfig(dataset=tmp_path / "s")).error is None
     shelves = defaultdict(set)
@@ -226,7 +227,7 @@ def test_a_split_of_sequences_is_split_again(tokens: Path, tmp_path: Path):
 
 
 def test_examples_without_a_sequence_tie_and_are_not_counted(tmp_path: Path):
-    # A chain: b is too long for one sequence, and ties a and c.
+    # Every third example is too long for one sequence; it is of the group of the one before.
     rows = [
         example(f"alpha {k}", group=f"a{k}", position=k) if k % 3 == 0 else
         example(f"gamma {k}", group=f"c{k}") if k % 3 == 2 else
@@ -276,3 +277,36 @@ def test_a_sequence_of_no_known_example_stops_the_run(tokens: Path, tmp_path: Pa
     ) as caught:
         sequences.read_sequences(sequenced, Dataset.open(tmp_path / "others"))
     assert "--base" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("source", "ingest", "recipe"),
+    [
+        ("chat/sft.jsonl", ["chat"], ["--recipe", "sft"]),
+        ("captions_alttext", ["caption"], ["--recipe", "vlm", "--set", "image_size=56"]),
+    ],
+)
+def test_real_dumps_by_the_command_line(
+    shared: Path, tmp_path: Path, source: str, ingest: list[str], recipe: list[str]
+):
+    def at(name: str) -> str:
+        return str(tmp_path / name)
+
+    def command(*words: object, code: int = 0) -> None:
+        assert shardkit([*map(str, words), "--quiet"]) == code, words
+
+    data = shared / "data"
+    ratios = ["--ratios", "train=0.8,val=0.1,test=0.1"]
+    words = ["--tokenizer", data / "tokenizers" / "minimind", "--add-control-tokens", "--max-tokens", 64, *recipe]
+    command("ingest", *ingest, data / source, "-o", at("d"), "--limit", 60)
+    command("tokenize", at("d"), "-o", at("e"), *words)
+    command("split", at("e"), "-o", at("s"), *ratios)
+    command("split", at("d"), "-o", at("before"), *ratios)
+    command("tokenize", at("before"), "-o", at("after"), *words)
+    assert places(tmp_path / "s") == places(tmp_path / "before")
+    one, other = ({(row["sequence_id"], row["split"]) for row in rows_of(tmp_path / name)} for name in ("s", "after"))
+    assert one == other
+    command("audit", at("s"))
+    command("verify", at("s"), "--deep")
+    command("plan", at("s"), "--max-tokens", 128)
+    command("split", at("after"), "-o", at("t"), *ratios, code=3)
