@@ -113,7 +113,8 @@ def _examples_of(dataset: Dataset, lengths: Lengths) -> Numbers:
     for shard in dataset.sequence_shards:
         reader = dataset.sequence_reader(shard, verify="off")
         table = reader.table(["shard", "row"])
-        found = _keys(as_int32(table["shard"]), as_int32(table["row"]))
+        stands = np.asarray(dataset.examples_of(shard), np.int32)
+        found = _keys(stands[as_int32(table["shard"])], as_int32(table["row"]))
         reader.close()
         own = lengths.shard == shard.index
         keys[own] = found[lengths.row[own]]

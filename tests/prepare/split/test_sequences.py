@@ -16,6 +16,8 @@ from shardkit.prepare.audit.run import AuditConfig
 from shardkit.prepare.audit.run import run as audit
 from shardkit.prepare.audit.verify import VerifyConfig
 from shardkit.prepare.audit.verify import run as verify
+from shardkit.prepare.concat.config import ConcatConfig
+from shardkit.prepare.concat.run import run as concat
 from shardkit.prepare.lineage.trace import Tracer
 from shardkit.prepare.report.stats import StatsConfig
 from shardkit.prepare.report.stats import run as stats
@@ -224,6 +226,24 @@ def test_a_split_of_sequences_is_split_again(tokens: Path, tmp_path: Path):
     assert result.report["groups"]["components"] == 30
     assert audit(AuditConfig(dataset=tmp_path / "t")).error is None
     assert verify(VerifyConfig(dataset=tmp_path / "t")).problems == ()
+
+
+def test_splits_of_sequences_that_were_made_apart_are_joined(tokens: Path, tmp_path: Path):
+    split(tokens, tmp_path / "s")
+    write(tmp_path / "more", [example(f"story {k} " + "word " * 80, source="more") for k in range(40)])
+    tokenize(tmp_path / "more", out=tmp_path / "moretokens")
+    split(tmp_path / "moretokens", tmp_path / "t", None, like=tmp_path / "s")
+    concat(ConcatConfig(inputs=(tmp_path / "s", tmp_path / "t"), output=tmp_path / "both"))
+    joined = Dataset.open(tmp_path / "both")
+    by_source = stats(StatsConfig(dataset=tmp_path / "both"))["shares"]["source"]
+    assert {name: row["amounts"]["sequence"] for name, row in by_source.items()} == {
+        name: totals["sequences"] for name, totals in joined.manifest.totals["by_source"].items()
+    }
+    for shard in joined.sequence_shards:
+        row = joined.sequence_reader(shard).table(["sequence_id", "example_id"]).to_pylist()[0]
+        (found,) = Tracer(tmp_path / "both").trace(row["sequence_id"])["examples"]
+        assert (found["example_id"], found["split"]) == (row["example_id"], shard.split)
+    assert verify(VerifyConfig(dataset=tmp_path / "both")).problems == ()
 
 
 def test_examples_without_a_sequence_tie_and_are_not_counted(tmp_path: Path):
