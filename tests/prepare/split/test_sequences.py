@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from shardkit.cli import run as shardkit
 from shardkit.errors import ConfigError, IntegrityError, SourceError
-from shardkit.loader import StreamingLoader
 from shardkit.prepare.audit.run import AuditConfig
 from shardkit.prepare.audit.run import run as audit
 from shardkit.prepare.audit.verify import VerifyConfig
@@ -23,62 +21,16 @@ from shardkit.prepare.report.stats import StatsConfig
 from shardkit.prepare.report.stats import run as stats
 from shardkit.prepare.split import sequences
 from shardkit.prepare.split.write_sequences import write_sequences
-from shardkit.prepare.tokenize.config import TokenizeConfig
-from shardkit.prepare.tokenize.run import run as run_tokenize
-from shardkit.records import Example
 from shardkit.store import Dataset
-from tests.prepare.builders import example, png, write
+from tests.prepare.builders import example, write
 from tests.prepare.split.builders import books, files, places, split
-
-TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "tokenizer"
-NAMES = ("train", "val", "test")
-
-
-def tokenize(*inputs: Path, out: Path, max_tokens: int = 64, overlong: str = "window", recipe: str = "vlm") -> Path:
-    settings = {"image_size": "56"} if recipe == "vlm" else {}
-    run_tokenize(
-        TokenizeConfig(
-            inputs=inputs,
-            output=out,
-            tokenizer=TOKENIZER,
-            recipe=recipe,
-            settings=settings,
-            max_tokens=max_tokens,
-            overlong=overlong,
-        )
-    )
-    return out
-
-
-def pages(count: int = 90) -> list[Example]:
-    """Three pages a book, every fifth with a picture, every seventh too long for one sequence."""
-    return [
-        example(
-            f"book {k // 3} page {k} " + "word " * (150 if k % 7 == 0 else 5),
-            *([png(k)] if k % 5 == 0 else []),
-            group=f"book {k // 3}",
-            source="even" if k // 3 % 2 else "odd",
-            shelf=f"shelf {k // 9}",
-        )
-        for k in range(count)
-    ]
+from tests.prepare.split.tokens import pages, rows_of, tokenize
 
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
     write(tmp_path / "pages", pages(), unit_rows=25)
     return tokenize(tmp_path / "pages", out=tmp_path / "tokens")
-
-
-def rows_of(path: Path) -> list[dict[str, object]]:
-    """Rows of all shards of sequences, in order, each with its `split` and the text of its example."""
-    dataset = Dataset.open(path)
-    texts = {(shard, row): found.text for shard, row, found in dataset.examples()}
-    rows = []
-    for shard in dataset.sequence_shards:
-        found = dataset.sequence_reader(shard).table().to_pylist()
-        rows += [{**row, "split": shard.split, "text": texts[row["shard"], row["row"]]} for row in found]
-    return rows
 
 
 def content(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
@@ -116,21 +68,6 @@ def test_no_group_and_no_example_stands_on_two_sides(tokens: Path, tmp_path: Pat
     firsts = [k for k, row in enumerate(rows) if row["window"] == 0]
     assert len(firsts) == 90
     assert all(row["example_id"] == rows[k - 1]["example_id"] for k, row in enumerate(rows) if k not in firsts)
-
-
-def test_the_loader_reads_each_split_whole(tokens: Path, tmp_path: Path):
-    split(tokens, tmp_path / "s", unit_size=4000)
-    rows = rows_of(tmp_path / "s")
-    for name in NAMES:
-        with_targets = Counter(row["num_tokens"] for row in rows if row["split"] == name)
-        loader = StreamingLoader(tmp_path / "s", split=name, max_tokens=128, epochs=1, tail="pad")
-        found: Counter[int] = Counter()
-        for batch in loader:
-            bounds = batch.cu_seq_lens_q.tolist()
-            found.update(end - begin for begin, end in pairwise(bounds) if end > begin)
-        loader.close()
-        assert found == with_targets
-    assert StreamingLoader(tmp_path / "s", max_tokens=128).state_dict()["bound"]["split"] == "train"
 
 
 def test_workers_and_a_second_run_change_no_byte(tokens: Path, tmp_path: Path):
