@@ -91,3 +91,26 @@ def gather(slices: Iterable[Slice], *, max_bytes: int, max_files: int = UNIT_FIL
         num_files += files
     if held:
         yield Unit(index=index, slices=tuple(held))
+
+
+def row_slices(
+    container: str, file: InputFile, batches: Iterable[tuple[int, int]], *, max_bytes: int
+) -> Iterator[Slice]:
+    """Slices of rows of a columnar file: whole batches up to `max_bytes`, a larger batch in equal stretches of rows.
+
+    Args:
+        batches: of each batch or row group, in order, its number of rows and its size in bytes.
+    """
+    start = rows = size = 0
+    for num_rows, num_bytes in batches:
+        if rows and size + num_bytes > max_bytes:
+            yield Slice(container=container, file=file, start=start, end=start + rows, size=size)
+            start, rows, size = start + rows, 0, 0
+        parts = min(max(1, num_rows), -(-num_bytes // max_bytes)) or 1
+        for part in range(parts - 1):
+            stretch = num_rows * (part + 1) // parts - num_rows * part // parts
+            yield Slice(container=container, file=file, start=start, end=start + stretch, size=num_bytes // parts)
+            start += stretch
+        rows += num_rows - num_rows * (parts - 1) // parts
+        size += num_bytes // parts
+    yield Slice(container=container, file=file, start=start, end=start + rows, size=size)

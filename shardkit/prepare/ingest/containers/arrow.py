@@ -19,7 +19,7 @@ from shardkit.prepare.ingest.containers.parquet import BatchChunk, records
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.record import refused
 from shardkit.prepare.ingest.roots import open_input
-from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
+from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice, row_slices
 
 __all__ = ["check", "chunks", "plan", "records"]
 
@@ -54,19 +54,7 @@ def check(file: InputFile, required: Required, config: IngestConfig) -> None:
 def plan(file: InputFile, config: IngestConfig, opener: Opener) -> Iterator[Slice]:
     """Slices of whole batches up to `config.unit_size` bytes, a larger batch in equal stretches of rows."""
     known = opener.remember(file.name, lambda: _batches(file, config))
-    start = rows = size = 0
-    for num_rows, num_bytes in zip(known.rows, known.sizes, strict=True):
-        if rows and size + num_bytes > config.unit_size:
-            yield Slice(container="arrow", file=file, start=start, end=start + rows, size=size)
-            start, rows, size = start + rows, 0, 0
-        parts = min(max(1, num_rows), -(-num_bytes // config.unit_size)) or 1
-        for part in range(parts - 1):
-            stretch = num_rows * (part + 1) // parts - num_rows * part // parts
-            yield Slice(container="arrow", file=file, start=start, end=start + stretch, size=num_bytes // parts)
-            start += stretch
-        rows += num_rows - num_rows * (parts - 1) // parts
-        size += num_bytes // parts
-    yield Slice(container="arrow", file=file, start=start, end=start + rows, size=size)
+    yield from row_slices("arrow", file, zip(known.rows, known.sizes, strict=True), max_bytes=config.unit_size)
 
 
 def chunks(piece: Slice, config: IngestConfig, opener: Opener) -> Iterator[BatchChunk]:

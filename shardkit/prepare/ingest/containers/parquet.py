@@ -22,7 +22,7 @@ from shardkit.prepare.ingest.containers.features import class_names, named
 from shardkit.prepare.ingest.containers.streams import Opener
 from shardkit.prepare.ingest.record import Record, exclusion, refused
 from shardkit.prepare.ingest.roots import open_input
-from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
+from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice, row_slices
 from shardkit.records import Exclusion
 
 _MAGIC = b"PAR1"
@@ -83,19 +83,7 @@ def plan(file: InputFile, config: IngestConfig, _opener: Opener) -> Iterator[Sli
     with open_parquet(file) as parquet:
         groups = [parquet.metadata.row_group(k) for k in range(parquet.num_row_groups)]
         sizes = [(group.num_rows, group.total_byte_size) for group in groups]
-    start = rows = size = 0
-    for num_rows, num_bytes in sizes:
-        if rows and size + num_bytes > config.unit_size:
-            yield Slice(container="parquet", file=file, start=start, end=start + rows, size=size)
-            start, rows, size = start + rows, 0, 0
-        parts = min(max(1, num_rows), -(-num_bytes // config.unit_size)) or 1
-        for part in range(parts - 1):
-            stretch = num_rows * (part + 1) // parts - num_rows * part // parts
-            yield Slice(container="parquet", file=file, start=start, end=start + stretch, size=num_bytes // parts)
-            start += stretch
-        rows += num_rows - num_rows * (parts - 1) // parts
-        size += num_bytes // parts
-    yield Slice(container="parquet", file=file, start=start, end=start + rows, size=size)
+    yield from row_slices("parquet", file, sizes, max_bytes=config.unit_size)
 
 
 def chunks(piece: Slice, config: IngestConfig, _opener: Opener) -> Iterator[BatchChunk]:
