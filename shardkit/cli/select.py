@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.prepare.result import StageResult
 from shardkit.prepare.select.columns import ALIASES, COLUMNS
-from shardkit.prepare.select.config import SelectConfig, SelectResult
+from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run
 
 _WIDTH = max(map(len, COLUMNS))
@@ -61,7 +62,7 @@ def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     print_result(result.to_json(), as_json=as_json, text=text)
 
 
-def _table(result: SelectResult) -> str:
+def _table(result: StageResult) -> str:
     counts, report = result.counts, result.report
     lines = [f"read {counts['read']} examples, kept {counts['kept']}, excluded {counts['excluded']}"]
     lines += [

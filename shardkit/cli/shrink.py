@@ -9,7 +9,8 @@ import click
 
 from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
 from shardkit.media.shrink import MAX_QUALITY, MIN_QUALITY
-from shardkit.prepare.shrink.config import QUALITY, ShrinkConfig, ShrinkResult
+from shardkit.prepare.result import StageResult
+from shardkit.prepare.shrink.config import QUALITY, ShrinkConfig
 from shardkit.prepare.shrink.run import run
 from shardkit.store.units import SHARD_FORMATS
 
@@ -44,7 +45,7 @@ def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     print_result(result.to_json(), as_json=as_json, text=text)
 
 
-def _table(result: ShrinkResult) -> str:
+def _table(result: StageResult) -> str:
     report = result.report
     lines = [
         f"{result.counts['kept']} examples, {report['shrunk']} of {report['images']} pictures made smaller",

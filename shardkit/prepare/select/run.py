@@ -6,7 +6,7 @@ condition -> tree -> columns and types -> slices of rows, each part of the condi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -22,8 +22,9 @@ from shardkit.prepare.carried import carried
 from shardkit.prepare.dedup.inputs import Inputs, Positions, facts_of, open_inputs
 from shardkit.prepare.dedup.keys import Keys
 from shardkit.prepare.dedup.names import Names
+from shardkit.prepare.result import StageResult, stage_result
 from shardkit.prepare.select.bind import Bound, bind, near_names
-from shardkit.prepare.select.config import SELECT_VERSION, SelectConfig, SelectResult
+from shardkit.prepare.select.config import SELECT_VERSION, SelectConfig
 from shardkit.prepare.select.evaluate import judge
 from shardkit.prepare.select.parse import parse
 from shardkit.prepare.select.read import Part, Wanted, read_slice
@@ -32,7 +33,6 @@ from shardkit.prepare.select.tables import Tables
 from shardkit.prepare.select.tree import Node, written
 from shardkit.prepare.selection import Selection
 from shardkit.records import Exclusion, Tally
-from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
 from shardkit.text import language
@@ -43,7 +43,7 @@ _NAMES_KEPT = 1000
 """Metadata fields that are remembered, to suggest one where a name is wrong."""
 
 
-def run(config: SelectConfig, on_progress: Progress = silent) -> SelectResult:
+def run(config: SelectConfig, on_progress: Progress = silent) -> StageResult:
     """Judge every example and commit the view; or say that it is there already; or only count (dry run).
 
     Raises:
@@ -58,7 +58,7 @@ def run(config: SelectConfig, on_progress: Progress = silent) -> SelectResult:
     texts = tuple(map(written, parts))
     bound = bind(condition, _first_fields(inputs))
     if config.dry_run:
-        return _result(config, None, *_told(_judged(config, inputs, bound, on_progress), condition, texts))
+        return stage_result(config.output, None, *_told(_judged(config, inputs, bound, on_progress), condition, texts))
     if config.output is None:
         raise ConfigError("there is no output", hint="name one with -o, or use --dry-run")
     with Output(
@@ -71,7 +71,7 @@ def run(config: SelectConfig, on_progress: Progress = silent) -> SelectResult:
     ) as output:
         if output.unchanged is not None:
             there = output.unchanged
-            return _result(config, there, there.manifest.counts, there.manifest.report, unchanged=True)
+            return stage_result(config.output, there, there.manifest.counts, there.manifest.report, unchanged=True)
         judged = _judged(config, inputs, bound, on_progress)
         selection = Selection(inputs=inputs, counted=judged, kept=judged.kept)
         counts, report = _told(judged, condition, texts)
@@ -87,7 +87,7 @@ def run(config: SelectConfig, on_progress: Progress = silent) -> SelectResult:
             report=report,
             format_versions={"language": language.model()} if "language" in bound.columns else {},
         )
-        return _result(config, output.commit(sealed), counts, report)
+        return stage_result(config.output, output.commit(sealed), counts, report)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -218,20 +218,3 @@ def _exclusions(selection: Selection, judged: _Judged, texts: tuple[str, ...]) -
                 reason=UNKNOWN if unknown else FALSE,
                 detail=f"{texts[judged.failed[row]]} {'cannot be told' if unknown else 'does not hold'}",
             )
-
-
-def _result(
-    config: SelectConfig,
-    dataset: Dataset | None,
-    counts: Mapping[str, Any],
-    report: Mapping[str, Any],
-    *,
-    unchanged: bool = False,
-) -> SelectResult:
-    return SelectResult(
-        path=config.output if dataset else None,
-        dataset_id=dataset.id if dataset else None,
-        unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
-        report=report,
-    )

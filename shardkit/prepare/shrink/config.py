@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,29 +60,4 @@ class ShrinkConfig:
             "shrinker": SHRINKER,
             "decoder": DECODER,
             "looks": LOOKS,
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShrinkResult:
-    path: Path | None
-    dataset_id: str | None
-    """None after a dry run."""
-    unchanged: bool
-    counts: Mapping[str, Any]
-    """In examples: read, kept, excluded, excluded_by_reason."""
-    report: Mapping[str, Any]
-    """As in the manifest: images, shrunk, bytes_before, bytes_after, by_media_type."""
-
-    @property
-    def dry_run(self) -> bool:
-        return self.dataset_id is None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": None if self.path is None else str(self.path),
-            "id": self.dataset_id,
-            "unchanged": self.unchanged,
-            **self.counts,
-            **self.report,
         }

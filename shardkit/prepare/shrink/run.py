@@ -24,7 +24,8 @@ from shardkit.errors import ConfigError
 from shardkit.media.shrink import encoders
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.shrink.config import ShrinkConfig, ShrinkResult
+from shardkit.prepare.result import StageResult, stage_result
+from shardkit.prepare.shrink.config import ShrinkConfig
 from shardkit.prepare.shrink.tables import Renamed
 from shardkit.prepare.shrink.work import PLACES, Chunk, Done, Job, chunks, forget, work
 from shardkit.records import Tally
@@ -38,7 +39,7 @@ COUNTS = "counts"
 """In a receipt: what `work` counted."""
 
 
-def run(config: ShrinkConfig, on_progress: Progress = silent) -> ShrinkResult:
+def run(config: ShrinkConfig, on_progress: Progress = silent) -> StageResult:
     """Make pictures smaller and commit the result; or say that it is there already; or only count (dry run).
 
     Raises:
@@ -71,10 +72,10 @@ def run(config: ShrinkConfig, on_progress: Progress = silent) -> ShrinkResult:
         ) as output:
             if output.unchanged is not None:
                 there = output.unchanged
-                return _result(config, there, there.manifest.counts, there.manifest.report, unchanged=True)
+                return stage_result(config.output, there, there.manifest.counts, there.manifest.report, unchanged=True)
             _write(plan, output, on_progress)
             done = output.commit(_seal(plan, output))
-            return _result(config, done, done.manifest.counts, done.manifest.report)
+            return stage_result(config.output, done, done.manifest.counts, done.manifest.report)
     finally:
         forget()
 
@@ -223,27 +224,10 @@ def _report(counts: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _dry(plan: _Plan, on_progress: Progress) -> ShrinkResult:
+def _dry(plan: _Plan, on_progress: Progress) -> StageResult:
     """The same work with nothing written."""
     tally, counts = Tally(), Counter[str]()
     for done in plan.done(plan.units, on_progress):
         tally.add(_tally(done))
         counts.update(done.counts)
-    return _result(plan.config, None, tally.to_json(), _report(counts))
-
-
-def _result(
-    config: ShrinkConfig,
-    dataset: Dataset | None,
-    counts: Mapping[str, Any],
-    report: Mapping[str, Any],
-    *,
-    unchanged: bool = False,
-) -> ShrinkResult:
-    return ShrinkResult(
-        path=config.output if dataset else None,
-        dataset_id=dataset.id if dataset else None,
-        unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
-        report=report,
-    )
+    return stage_result(plan.config.output, None, tally.to_json(), _report(counts))

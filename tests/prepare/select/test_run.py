@@ -10,7 +10,8 @@ import pytest
 from shardkit.errors import ConfigError, OutputError
 from shardkit.prepare.audit import run as audit
 from shardkit.prepare.audit import verify
-from shardkit.prepare.select.config import SelectConfig, SelectResult
+from shardkit.prepare.result import StageResult
+from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run
 from shardkit.records import Example
 from shardkit.store import Dataset
@@ -20,7 +21,7 @@ from tests.prepare.split.builders import books, split
 WIDE, SMALL = png(1, side=40), png(2, side=6)
 
 
-def select(source: Path, where: str, out: Path | None = None, **options) -> SelectResult:
+def select(source: Path, where: str, out: Path | None = None, **options) -> StageResult:
     return run(SelectConfig(input=source, output=out, where=where, dry_run=out is None, **options))
 
 

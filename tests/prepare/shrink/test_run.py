@@ -20,9 +20,10 @@ from shardkit.prepare.audit import run as audit
 from shardkit.prepare.audit import verify
 from shardkit.prepare.lineage.forget.config import ForgetConfig
 from shardkit.prepare.lineage.forget.run import run as forget
+from shardkit.prepare.result import StageResult
 from shardkit.prepare.shrink import derive as derive_module
 from shardkit.prepare.shrink import run as shrink_run
-from shardkit.prepare.shrink.config import ShrinkConfig, ShrinkResult
+from shardkit.prepare.shrink.config import ShrinkConfig
 from shardkit.prepare.shrink.derive import derive
 from shardkit.prepare.shrink.run import run
 from shardkit.records import Example, LayoutItem, example_id
@@ -41,7 +42,7 @@ def photo(number: int, size: tuple[int, int] = (80, 60), kind: str = "JPEG") -> 
     return out.getvalue()
 
 
-def shrink(source: Path, out: Path | None, max_side: int = 40, **options) -> ShrinkResult:
+def shrink(source: Path, out: Path | None, max_side: int = 40, **options) -> StageResult:
     return run(ShrinkConfig(input=source, output=out, max_side=max_side, dry_run=out is None, **options))
 
 
