@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -118,3 +118,14 @@ class Manifest:
                 "files": tuple(FileEntry(**entry) for entry in fields["files"]),
             }
         )
+
+
+def listed_files(manifest: Manifest) -> Iterator[str]:
+    """Relative paths of all files of a dataset but manifest.json itself; those of other datasets are not among them."""
+    for shard in (*manifest.shards, *manifest.sequences):
+        if shard.dataset is None:
+            yield shard.path
+            if shard.index_size is not None:
+                yield f"{shard.path}.index.arrow"
+    yield from (table.path for table in manifest.tables)
+    yield from (file.path for file in manifest.files)

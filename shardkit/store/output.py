@@ -14,7 +14,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,7 +25,7 @@ import pyarrow as pa
 from shardkit import __version__
 from shardkit.digest import canonical_json
 from shardkit.errors import OutputError, ShardkitError, SourceError
-from shardkit.records.manifest import FileEntry, Manifest, TableEntry
+from shardkit.records.manifest import FileEntry, Manifest, TableEntry, listed_files
 from shardkit.store.dataset import MANIFEST, Dataset, id_of
 from shardkit.store.files import (
     exchange,
@@ -383,17 +383,6 @@ def keep_apart(output: Path, place: Path) -> None:
             where=str(output),
             hint="choose another place with -o",
         )
-
-
-def listed_files(manifest: Manifest) -> Iterator[str]:
-    """Relative paths of all files of a dataset but manifest.json itself; those of other datasets are not among them."""
-    for shard in (*manifest.shards, *manifest.sequences):
-        if shard.dataset is None:
-            yield shard.path
-            if shard.index_size is not None:
-                yield f"{shard.path}.index.arrow"
-    yield from (table.path for table in manifest.tables)
-    yield from (file.path for file in manifest.files)
 
 
 def _read_stage(file: Path) -> dict[str, Any] | None:

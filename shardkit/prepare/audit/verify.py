@@ -17,9 +17,10 @@ from shardkit.engine import Progress, map_ordered, silent
 from shardkit.errors import IntegrityError
 from shardkit.prepare.audit.deep import deep_problems
 from shardkit.prepare.audit.tables import table_problems
+from shardkit.records.manifest import listed_files
 from shardkit.store.dataset import MANIFEST, Dataset, check_file
 from shardkit.store.lock import LOCK
-from shardkit.store.output import CACHE, WORK, listed_files
+from shardkit.store.output import CACHE, WORK
 from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
 
 _NAMED = 20
