@@ -28,7 +28,14 @@ class Slot:
     """Index into the example's images."""
     height: int
     width: int
-    """Pixels after processing."""
+    """Pixels after processing, with what a processor fills up."""
+    used_height: int = 0
+    used_width: int = 0
+    """Pixels of these that show the image, at the top left; 0 = all."""
+    ocr_labels: tuple[int, ...] | None = None
+    """Label ids of the image, for a head of the tower; None where it has none."""
+    reading_order: tuple[int, ...] | None = None
+    """[count] its slots in the order in which they are read; None where that is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,7 +46,15 @@ class Sequence:
     """[T] the objective of each token as a target; the first is 0, because nothing stands before it."""
     slots: tuple[Slot, ...] = ()
     window: int = 0
-    """Which of the example's sequences this is, from 0: captions in turn, each with its windows in order."""
+    """Which of the example's sequences this is, from 0: captions or alternatives in turn, each with its windows in order."""
+    documents: tuple[int, ...] = (0,)
+    """First token of each document: what attends to itself alone and is laid in one pack with the others. A preference pair
+    is one sequence of two documents; every other sequence is one document."""
+    alternative: int = 0
+    alternatives: int = 1
+    """Pass `e` over the data takes an example's sequences with alternative = e mod alternatives; other passes see others."""
+    prompt: str | None = None
+    """JSON for a sampler outside: what is asked, its tools, what the answer is judged by. None where nothing is asked."""
 
     @property
     def num_tokens(self) -> int:
