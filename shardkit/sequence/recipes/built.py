@@ -18,7 +18,7 @@ REASONS = {
     "image_too_long": "an image's slots leave no room for a target within --max-tokens",
     "no_dialogue": "its segments are no dialogue: one has no role, or a name that is no part of a turn (a preference)",
     "no_targets": "no text of it is a target",
-    "too_long": "it is longer than --max-tokens and --overlong is drop",
+    "too_long": "it is longer than --max-tokens and --overlong is drop, or it is a pair or a prompt, which have no windows",
 }
 """Why a recipe leaves an example out. The list is closed."""
 
@@ -27,6 +27,7 @@ CHANGES = {
     "examples_windowed": "examples that became several windows",
     "examples_truncated": "examples cut at --max-tokens; no eos follows the cut",
     "tokens_truncated": "tokens behind such a cut",
+    "alternatives_without_targets": "alternatives of an example no window of which has a target: their passes skip it",
     "windows_without_targets": "windows left out because no token of them is a target",
 }
 """What a recipe alters, by name, counted over the kept examples."""
@@ -64,6 +65,8 @@ class Recipe(Protocol):
     """Fields that name control tokens."""
     TARGETS: ClassVar[tuple[str, ...]]
     """Objectives that its sequences can have."""
+    PROMPTS: ClassVar[bool]
+    """Whether its sequences are prompts, which have no target."""
 
     @property
     def patch_pixels(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,14 @@ Span = tuple[int, int]
 
 
 class Draft:
-    """All tokens of an example, before it is cut to length."""
+    """All tokens of an example, before it is cut to length.
 
-    def __init__(self) -> None:
+    Args:
+        alternative: which passes over the data see it, where passes differ; see `Sequence`.
+    """
+
+    def __init__(self, alternative: int = 0) -> None:
+        self.alternative = alternative
         self.ids: list[int] = []
         self.objectives = bytearray()
         self.slots: list[Slot] = []
@@ -68,14 +74,25 @@ class Draft:
         self.ids += ids
         self.objectives += bytes([objective]) * len(ids)
 
-    def piece(self, start: int, end: int, window: int) -> Sequence:
+    def same_tokens(self, other: Draft) -> bool:
+        """Whether `other` says the same, whatever alternative it is of."""
+        return (self.ids, self.objectives, self.slots) == (other.ids, other.objectives, other.slots)
+
+    def piece(self, start: int, end: int, window: int, alternatives: int = 1) -> Sequence:
         """Tokens [start, end) as a sequence of their own; its first token has lost what it would follow from."""
         objectives = bytearray(self.objectives[start:end])
         objectives[:1] = bytes(min(1, len(objectives)))
         kept = [
-            Slot(start=s.start - start, count=s.count, image=s.image, height=s.height, width=s.width)
+            replace(s, start=s.start - start)
             for s, (first, last) in zip(self.slots, self.spans, strict=True)
             if start <= first and last <= end
         ]
         ids: npt.NDArray[np.unsignedinteger[Any]] = np.array(self.ids[start:end], dtype=np.uint32)
-        return Sequence(input_ids=ids, objectives=bytes(objectives), slots=tuple(kept), window=window)
+        return Sequence(
+            input_ids=ids,
+            objectives=bytes(objectives),
+            slots=tuple(kept),
+            window=window,
+            alternative=self.alternative,
+            alternatives=alternatives,
+        )

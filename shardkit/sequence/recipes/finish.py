@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from shardkit.errors import SourceError
 from shardkit.sequence.recipes.built import Built
+from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.overlong import truncated, windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as List
 
     from shardkit.records import Example
-    from shardkit.sequence.recipes.draft import Draft
     from shardkit.sequence.sequence import Sequence
 
 
@@ -22,23 +22,48 @@ def has_roles(example: Example) -> bool:
     return any(segment.role is not None or segment.name is not None for segment in example.segments)
 
 
+def distinct(drafts: List[Draft]) -> tuple[List[Draft], int]:
+    """The drafts to store, and of how many alternatives: those of the first one only, where all others say the same."""
+    by_number: dict[int, list[Draft]] = {}
+    for draft in drafts:
+        by_number.setdefault(draft.alternative, []).append(draft)
+    first, *others = by_number.values()
+    if all(len(other) == len(first) and all(map(Draft.same_tokens, first, other)) for other in others):
+        return first, 1
+    return drafts, len(by_number)
+
+
+def too_long(example: Example, num_tokens: int, max_tokens: int, overlong: str, hint: str) -> Built:
+    """What becomes of an example that is too long and is not to be cut.
+
+    Raises:
+        SourceError: with `overlong` = error.
+    """
+    if overlong == "error":
+        raise SourceError(
+            f"the example has {num_tokens} tokens, --max-tokens is {max_tokens}",
+            where=f"example {example.example_id}",
+            hint=hint,
+        )
+    return Built(reason="too_long", detail=f"{num_tokens} tokens, --max-tokens is {max_tokens}")
+
+
 def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str) -> Built:
     """The sequences of `example`, whose `drafts` are cut as `overlong` says and numbered through.
+
+    Args:
+        drafts: at least one; those of one alternative side by side, alternatives from 0 in order.
 
     Raises:
         SourceError: with `overlong` = error, where a draft is too long.
     """
     if not any(draft.has_target for draft in drafts):
         return Built(reason="no_targets", detail="it has no text, or none that is supervised")
+    drafts, alternatives = distinct(drafts)
     longest = max(len(draft) for draft in drafts)
-    if longest > max_tokens and overlong == "error":
-        raise SourceError(
-            f"the example has {longest} tokens, --max-tokens is {max_tokens}",
-            where=f"example {example.example_id}",
-            hint="raise --max-tokens, or choose --overlong window, truncate or drop",
-        )
-    if longest > max_tokens and overlong == "drop":
-        return Built(reason="too_long", detail=f"{longest} tokens, --max-tokens is {max_tokens}")
+    if longest > max_tokens and overlong in ("error", "drop"):
+        hint = "raise --max-tokens, or choose --overlong window, truncate or drop"
+        return too_long(example, longest, max_tokens, overlong, hint)
     changes: Counter[str] = Counter()
     sequences: list[Sequence] = []
     for draft in drafts:
@@ -48,13 +73,14 @@ def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str
         else:
             pieces = list(windows(len(draft), draft.spans, max_tokens))
         for start, end in pieces:
-            sequence = draft.piece(start, end, len(sequences))
+            sequence = draft.piece(start, end, len(sequences), alternatives)
             if sequence.num_supervised:
                 sequences.append(sequence)
             else:
                 changes["windows_without_targets"] += 1
     if not sequences:
         return Built(reason="no_targets", detail="what is left of it after the cut is no target")
+    changes["alternatives_without_targets"] = alternatives - len({sequence.alternative for sequence in sequences})
     shown = {slot.image for sequence in sequences for slot in sequence.slots}
     changes["images_dropped"] = len(example.images) - len(shown)
     if longest > max_tokens:

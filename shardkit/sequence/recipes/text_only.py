@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 class TextOnly:
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
+    PROMPTS: ClassVar[bool] = False
 
     def recipe(self) -> dict[str, Any]:
         """Name, version and all fields: what goes into the fingerprint."""

@@ -41,6 +41,7 @@ class Vlm:
     MAX_TOKENS: ClassVar[int] = 4096
     CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
     TARGETS: ClassVar[tuple[str, ...]] = ("text", "caption", "ocr")
+    PROMPTS: ClassVar[bool] = False
 
     bos: str = AUTO
     """Control token before everything; "" for none, "auto" for the tokenizer's."""
