@@ -25,7 +25,7 @@ from shardkit.prepare.split.groups import Groups
 from shardkit.prepare.split.ledger import Ledger
 from shardkit.prepare.split.reasons import BAD_TIME, BRIDGE, CODES, CONFLICT, MISSING_TIME
 from shardkit.prepare.split.times import BAD, MISSING, UNKNOWN, Cutoffs, places
-from shardkit.sequence.plan.order import mix64_array
+from shardkit.sequence.plan.mixer import mix64_array
 
 GREEDY_BELOW = 200
 HASH, GREEDY, TIME = "hash", "greedy", "time"

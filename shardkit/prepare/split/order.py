@@ -13,7 +13,7 @@ from shardkit.digest import mix64
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.keys import group_starts
 from shardkit.prepare.split.groups import Groups
-from shardkit.sequence.plan.order import mix64_array
+from shardkit.sequence.plan.mixer import mix64_array
 
 UNIT_ROWS = 131_072
 """Small rows would make one unit of a million, and one worker write all of it."""

@@ -29,7 +29,7 @@ from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.declared import by_path
 from shardkit.prepare.split.near import NearRules, Pairs, RowValues, computed_pairs, known_levels, stored_pairs
 from shardkit.prepare.split.ties import LEVELS, Reading, Tied, id_bits, tie_slice
-from shardkit.sequence.plan.order import mix64_array
+from shardkit.sequence.plan.mixer import mix64_array
 from shardkit.store.dataset import Dataset
 
 _COLUMNS = (

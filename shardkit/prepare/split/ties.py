@@ -21,7 +21,7 @@ from shardkit.prepare.dedup.signatures import languages_of, spoken_in
 from shardkit.prepare.ingest.group import field_of
 from shardkit.prepare.split.declared import Key, by_path, fact_key
 from shardkit.prepare.split.times import time_of
-from shardkit.sequence.plan.order import mix64_array
+from shardkit.sequence.plan.mixer import mix64_array
 
 KINDS = {"exact": "asset", "pixel": "pixel", "text": "text"}
 """Level of a matcher -> what its ties are called in reports."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from shardkit.digest import mix64
+from shardkit.sequence.cost import cost
 from shardkit.sequence.objectives import OBJECTIVES
-
-_COST_TOKENS = 12_288
-"""Sequence length at which the attention of a decoder of width 1,024 costs as much as its matrices: 12 x width."""
+from shardkit.sequence.plan.mixer import mix64_array
 
 
 class Table(Protocol):
@@ -42,18 +42,48 @@ class Lengths:
     """[N] index into `sources`."""
     sources: tuple[str, ...]
     """Names, ascending."""
+    period: npt.NDArray[np.int64] | None = None
+    """[N] with `turn`: pass p over a source has the sequences with p mod period = turn. None: every pass has them all."""
+    turn: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.key)
 
     @property
-    def cost(self) -> npt.NDArray[np.int64]:
-        """[N] an integer proportional to the FLOPs of a sequence.
+    def attention(self) -> npt.NDArray[np.int64]:
+        """[N] pairs of tokens that attend to one another: tokens x tokens."""
+        return self.tokens * self.tokens
 
-        Counts a token as a patch, and attention as a decoder of width 1,024 does: tokens x (12,288 + tokens) +
-        12,288 x patches. Good for balancing ranks and comparing sources; no statement about a particular model.
+    @property
+    def plain(self) -> npt.NDArray[np.bool_]:
+        """[N] whether every token but the first is a target of one objective, and there is no image: plain text.
+
+        What such a sequence holds can be told of any part of it, so it may be cut anywhere.
         """
-        return self.tokens * (_COST_TOKENS + self.tokens) + _COST_TOKENS * self.patches
+        every: npt.NDArray[np.bool_] = (self.supervised == self.tokens - 1).any(axis=0)
+        return every & (self.images == 0) & (self.tokens > 1)
+
+    def take(self, rows: npt.NDArray[np.int64], shard: npt.NDArray[np.int32]) -> Lengths:
+        """Some sequences, in shards of other numbers. Sources stay, also those of none of them."""
+        return replace(
+            self,
+            key=self.key[rows],
+            shard=shard,
+            row=self.row[rows],
+            tokens=self.tokens[rows],
+            images=self.images[rows],
+            patches=self.patches[rows],
+            supervised=self.supervised[:, rows],
+            source=self.source[rows],
+            period=None if self.period is None else self.period[rows],
+            turn=None if self.turn is None else self.turn[rows],
+        )
+
+    @property
+    def cost(self) -> npt.NDArray[np.int64]:
+        """[N] what each sequence costs, see shardkit.sequence.cost."""
+        found: npt.NDArray[np.int64] = cost(self.tokens, self.patches)
+        return found
 
     @classmethod
     def from_table(cls, table: Table, *, split: str | None = None) -> Lengths:
@@ -69,6 +99,7 @@ class Lengths:
             if byte and column in table.column_names:
                 supervised[byte] = _numpy(table.column(column))[where]
         present, codes = np.unique(source[where], return_inverse=True)
+        period, turn = _turns(table, where)
         return cls(
             key=columns["key"][where].astype(np.uint64),
             shard=columns["shard"][where].astype(np.int32),
@@ -79,10 +110,27 @@ class Lengths:
             supervised=supervised,
             source=codes.astype(np.int32),
             sources=tuple(sources[code] for code in present.tolist()),
+            period=period,
+            turn=turn,
         )
 
 
 _NUMBERS = ("key", "shard", "row", "num_tokens", "num_images", "num_patches")
+
+
+def _turns(
+    table: Table, where: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | tuple[None, None]:
+    """`period` and `turn`: pass p takes of an example its alternative number (p + mix(example)) mod alternatives."""
+    if "alternatives" not in table.column_names:
+        return None, None
+    period = _numpy(table.column("alternatives"))[where].astype(np.int64)
+    if not (period > 1).any():
+        return None, None
+    alternative = _numpy(table.column("alternative"))[where].astype(np.int64)
+    examples = _numpy(table.column("example_key"))[where].astype(np.uint64)
+    first = mix64_array(mix64("alternatives"), examples) % period.astype(np.uint64)
+    return period, (alternative - first.astype(np.int64)) % period
 
 
 def _codes(column: Any) -> tuple[list[str], npt.NDArray[np.int64]]:

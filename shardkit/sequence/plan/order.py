@@ -3,11 +3,12 @@
     shards in a permuted order  ->  windows of some shards  ->  the rows of a window, shuffled
 
 A window is what is read at a time: wider mixes better, narrower reads more locally. Nothing is kept between calls
-but the last two windows, so any place of any pass is reached at the price of sorting one window.
+but the last two passes and windows, so any place of any pass is reached at the price of sorting one window.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,30 +16,37 @@ import numpy.typing as npt
 
 from shardkit.digest import mix64
 from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.mixer import permutation
 
 VERSION = 1
 """Of the rule that gives the order; part of every plan."""
 
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
-_KEPT_WINDOWS = 2
+_KEPT = 2
+"""Passes, and windows."""
 
 Indices = npt.NDArray[np.int64]
 
 
-def mix64_array(start: int, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """`mix64(*parts, word)` for every word, where `start` is `mix64(*parts)`."""
-    z = (np.uint64(start) ^ words) + _INCREMENT
-    z = (z ^ (z >> np.uint64(30))) * _MULTIPLIER_1
-    z = (z ^ (z >> np.uint64(27))) * _MULTIPLIER_2
-    mixed: npt.NDArray[np.uint64] = z ^ (z >> np.uint64(31))
-    return mixed
+def next_turn(lengths: Lengths, rows: Indices, passes: Indices) -> Indices:
+    """For each of `rows` the first pass from `passes` on that has it."""
+    if lengths.period is None or lengths.turn is None:
+        return passes
+    wait: Indices = (lengths.turn[rows] - passes) % lengths.period[rows]
+    return passes + wait
 
 
-def permutation(start: int, words: npt.NDArray[np.uint64]) -> Indices:
-    """The places of `words` by ascending mixed value; equal words keep their order."""
-    return np.argsort(mix64_array(start, words), kind="stable").astype(np.int64)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Pass:
+    number: int
+    rows: Indices
+    """Ascending."""
+    starts: Indices
+    """Of each shard, among `rows`; likewise `stops`."""
+    stops: Indices
+    shards: Indices
+    """Places in the three above, in the order of the pass."""
+    window_stops: Indices
+    """Draws at the end of each window."""
 
 
 class Order:
@@ -47,56 +55,98 @@ class Order:
     Args:
         rows: indices into `lengths`, ascending.
         window: shards whose rows are shuffled together.
+        due: [N] the first pass that has each sequence again, where some were delivered under another plan.
+        shift: [N] how many passes the source of each sequence is ahead of those counted here.
     """
 
-    def __init__(self, lengths: Lengths, rows: Indices, *, seed: int, window: int) -> None:
-        self._keys = lengths.key
+    def __init__(
+        self,
+        lengths: Lengths,
+        rows: Indices,
+        *,
+        seed: int,
+        window: int,
+        due: Indices | None = None,
+        shift: Indices | None = None,
+    ) -> None:
+        self._lengths = lengths
         self._rows = rows
         self._seed = seed
         self._window = window
-        shards = lengths.shard[rows]
-        self._starts = np.flatnonzero(np.diff(shards, prepend=-1))
-        self._stops = np.append(self._starts[1:], len(rows))
-        self._shards = shards[self._starts].astype(np.uint64)
-        self._pass_number: int | None = None
-        self._permuted: Indices = np.zeros(0, np.int64)
-        self._window_stops: Indices = np.zeros(0, np.int64)
+        self._shift = np.zeros(len(rows), np.int64) if shift is None else shift[rows]
+        due = np.zeros(len(rows), np.int64) if due is None else due[rows] - self._shift
+        self._due = due
+        self._late = int(due.max(initial=0))
+        """From this pass on nothing is left out."""
+        self._whole: tuple[Indices, ...] | None = None
+        self._passes: dict[int, _Pass] = {}
         self._windows: dict[tuple[int, int], Indices] = {}
 
     def __len__(self) -> int:
+        """Rows of all passes together."""
         return len(self._rows)
 
-    def take(self, pass_number: int, start: int, stop: int) -> Indices:
-        """Draws `start` to `stop` of a pass, as indices into the lengths; fewer where the pass ends before."""
-        stop = min(stop, len(self._rows))
+    def size(self, number: int) -> int:
+        """Draws of a pass."""
+        return len(self._open(number).rows)
+
+    def take(self, number: int, start: int, stop: int) -> Indices:
+        """Draws `start` to `stop` of pass `number`, as indices into the lengths; fewer where the pass ends before."""
+        opened = self._open(number)
+        stop = min(stop, len(opened.rows))
         if start >= stop:
             return np.zeros(0, np.int64)
-        self._open(pass_number)
-        first = int(np.searchsorted(self._window_stops, start, side="right"))
-        last = int(np.searchsorted(self._window_stops, stop, side="left"))
-        before = int(self._window_stops[first - 1]) if first else 0
-        drawn = np.concatenate([self._rows_of_window(pass_number, window) for window in range(first, last + 1)])
+        first = int(np.searchsorted(opened.window_stops, start, side="right"))
+        last = int(np.searchsorted(opened.window_stops, stop, side="left"))
+        before = int(opened.window_stops[first - 1]) if first else 0
+        drawn = np.concatenate([self._rows_of_window(opened, window) for window in range(first, last + 1)])
         return drawn[start - before : stop - before]
 
-    def _open(self, pass_number: int) -> None:
-        if pass_number != self._pass_number:
-            self._permuted = permutation(mix64(self._seed, pass_number, "shards"), self._shards)
-            sizes = (self._stops - self._starts)[self._permuted]
-            ends = np.arange(self._window, len(sizes) + self._window, self._window).clip(max=len(sizes))
-            self._window_stops = np.cumsum(sizes)[ends - 1]
-            self._pass_number = pass_number
-
-    def _rows_of_window(self, pass_number: int, window: int) -> Indices:
-        known = self._windows.get((pass_number, window))
+    def _open(self, number: int) -> _Pass:
+        known = self._passes.get(number)
         if known is not None:
             return known
-        shards = self._permuted[window * self._window : (window + 1) * self._window]
-        rows = np.concatenate([self._rows[self._starts[shard] : self._stops[shard]] for shard in shards])
+        rows, starts, stops, numbers = self._rows_of_pass(number)
+        shards = permutation(mix64(self._seed, number, "shards"), numbers.astype(np.uint64))
+        sizes = (stops - starts)[shards]
+        ends = np.arange(self._window, len(sizes) + self._window, self._window).clip(max=len(sizes))
+        window_stops = np.cumsum(sizes)[ends - 1] if len(sizes) else np.zeros(0, np.int64)
+        opened = _Pass(number=number, rows=rows, starts=starts, stops=stops, shards=shards, window_stops=window_stops)
+        self._passes[number] = opened
+        while len(self._passes) > _KEPT:
+            del self._passes[next(iter(self._passes))]
+        return opened
+
+    def _rows_of_pass(self, number: int) -> tuple[Indices, ...]:
+        """Rows, where the rows of each shard start and stop, and the numbers of these shards."""
+        takes_turns = self._lengths.turn is not None
+        if number >= self._late and not takes_turns:
+            if self._whole is None:
+                self._whole = (self._rows, *self._by_shard(self._rows))
+            return self._whole
+        there = self._due <= number
+        if takes_turns:
+            passes = number + self._shift
+            there &= next_turn(self._lengths, self._rows, passes) == passes
+        rows = self._rows[there]
+        return (rows, *self._by_shard(rows))
+
+    def _by_shard(self, rows: Indices) -> tuple[Indices, Indices, Indices]:
+        shards = self._lengths.shard[rows].astype(np.int64)
+        starts = np.flatnonzero(np.diff(shards, prepend=-1))
+        return starts, np.append(starts[1:], len(rows)), shards[starts]
+
+    def _rows_of_window(self, opened: _Pass, window: int) -> Indices:
+        known = self._windows.get((opened.number, window))
+        if known is not None:
+            return known
+        shards = opened.shards[window * self._window : (window + 1) * self._window]
+        rows = np.concatenate([opened.rows[opened.starts[shard] : opened.stops[shard]] for shard in shards])
         # Ascending first: rows of equal keys then stand in one order, wherever their shards were put.
         rows = np.sort(rows)
-        rows = rows[permutation(mix64(self._seed, pass_number, "rows"), self._keys[rows])]
-        self._windows[pass_number, window] = rows
-        while len(self._windows) > _KEPT_WINDOWS:
+        rows = rows[permutation(mix64(self._seed, opened.number, "rows"), self._lengths.key[rows])]
+        self._windows[opened.number, window] = rows
+        while len(self._windows) > _KEPT:
             del self._windows[next(iter(self._windows))]
         return rows
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from shardkit.digest import mix64
-from shardkit.sequence.plan.order import Order, mix64_array, permutation
+from shardkit.sequence.plan.mixer import mix64_array, permutation
+from shardkit.sequence.plan.order import Order
 from tests.sequence.plan.builders import make_lengths, random_lengths
 
 
