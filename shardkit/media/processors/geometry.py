@@ -16,23 +16,56 @@ class Geometry:
     """What a processor makes of one picture. Always named height and width: a bare pair is read both ways sooner or later."""
 
     height: int
-    """Pixels after processing."""
+    """Pixels after processing, with what is filled up."""
     width: int
     slots: int
     """Number of <image_patch> positions in the sequence."""
+    used_height: int = 0
+    used_width: int = 0
+    """Pixels of these that show the picture, at the top left; 0 = all."""
+    tile_rows: int = 0
+    tile_columns: int = 0
+    """Grid of tiles that the canvas is cut into, row by row; 0 = it is not cut."""
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Height and width that the picture itself is resized to: all that a decoder has to give."""
+        return self.used_height or self.height, self.used_width or self.width
 
 
 class Processor(Protocol):
-    """From canonical pixels to the pixels and slots of a model. Integers only, the same on every machine."""
+    """From canonical pixels to the pixels and slots of a model: a frozen dataclass of whole numbers, names and truths.
+
+    A pure function of its settings and the picture, the same on every machine.
+    """
+
+    patch: int
+    """Side of a patch in pixels."""
+    merge: int
+    """Patches a slot has on each side."""
+    normalisation: str
+    """Name of the mean and standard deviation that the model expects, see NORMALISATIONS."""
 
     def geometry(self, height: int, width: int) -> Geometry:
-        """Of a picture with this upright size. Slots are counted from the processed size, never from this one."""
+        """Of a picture with this upright size. Slots are counted from the processed size, never from this one.
 
-    def pixels(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """uint8 [H, W, 3] of an RGB picture, H and W as `geometry` says."""
+        Raises:
+            ValueError: where a side is below 1.
+        """
+
+    def pixels(self, image: Image.Image, geometry: Geometry | None = None) -> npt.NDArray[np.uint8]:
+        """uint8 [H, W, 3] of an RGB picture, H and W as `geometry` says.
+
+        Args:
+            geometry: of the picture as it is stored, where `image` was decoded at a smaller scale.
+        """
 
     def recipe(self) -> dict[str, Any]:
         """Name, version and every setting: part of the fingerprint of what was made with it."""
+
+    @property
+    def fixed_slots(self) -> int | None:
+        """Slots of every picture, where all have the same number."""
 
 
 def image_patch_count(width: int, height: int, patch: int = 14, merge: int = 2) -> int:
@@ -45,10 +78,11 @@ def image_patch_count(width: int, height: int, patch: int = 14, merge: int = 2) 
     """
     if min(width, height, patch, merge) < 1:
         raise ValueError(f"width {width}, height {height}, patch {patch} and merge {merge} must all be above 0")
-    columns = _ceil_div(_ceil_div(width, patch), merge)
-    rows = _ceil_div(_ceil_div(height, patch), merge)
+    columns = ceil_div(ceil_div(width, patch), merge)
+    rows = ceil_div(ceil_div(height, patch), merge)
     return max(1, rows * columns)
 
 
-def _ceil_div(a: int, b: int) -> int:
+def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
     return -(-a // b)
