@@ -37,6 +37,7 @@ import pyarrow as pa
 from shardkit.digest import fingerprint, xxh3
 from shardkit.prepare.lineage.trace import Tracer
 from shardkit.records import Tally
+from shardkit.sequence.cost import cost
 from shardkit.sequence.sequence import sequence_id
 from shardkit.store.columns import Rows
 from shardkit.store.dataset import Dataset
@@ -181,13 +182,19 @@ def sequence_row(row: dict[str, Any], recipe: str) -> dict[str, Any]:
         "shard": row["shard_index"],
         "row": row["row"],
         "window": 0,
+        "alternative": 0,
+        "alternatives": 1,
         "source": row["source"],
         "group": row["group"],
         "input_ids": np.arange(TOKENS, dtype=np.uint16),
-        "objectives": bytes(TOKENS),
+        "objectives": [{"objective": 0, "length": 1}, {"objective": 1, "length": TOKENS - 1}],
+        "documents": [0],
         "slots": [],
         "num_tokens": TOKENS,
         "num_supervised": TOKENS - 1,
+        "num_images": 0,
+        "num_pixels": 0,
+        "cost": cost(TOKENS, 0),
     }
 
 
@@ -201,6 +208,8 @@ def length_rows(sequences: list[dict[str, Any]], shard: int) -> Iterator[dict[st
             "supervised_text": TOKENS - 1,
             "num_images": 0,
             "num_patches": 0,
+            "alternative": 0,
+            "alternatives": 1,
             "source": "web",
             "split": "all",
             "key": int(sequence["sequence_id"][:16], 16),

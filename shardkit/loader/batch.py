@@ -1,13 +1,14 @@
 """The host side of a batch: two flat buffers, int32 words and uint8 pixels. Nothing is padded, masked or widened.
 
-    words   header | sequence starts | windows | pack starts | image table | denominators | ids | objectives
+    words   header | document starts | sequence starts | windows | pack starts | image table | denominators | ids | objectives
     pixels  the images back to back, rows of RGB, each at a multiple of 16 bytes
 
-S sequences, P packs, M images, T tokens, K objectives:
+D documents, S sequences (of one document, or more), P packs, M images, T tokens, K objectives:
 
     part              words            what it holds
     header            16               see _HEADER
-    sequence starts   S + 1            first token of each sequence; the last entry is T
+    document starts   D + 1            first token of each document; the last entry is T
+sequence starts   S + 1            first document of each sequence; the last entry is D
     windows           S                which of its example's sequences each one is
     pack starts       P + 1            first sequence of each pack; the last entry is S
     image table       M x 8            byte offset (low, high word), height, width, first slot, slots, sequence, image
@@ -38,13 +39,13 @@ from shardkit.sequence.sequence import Sequence as TokenSequence
 if TYPE_CHECKING:
     from shardkit.loader.device import Batch
 
-VERSION = 1
+VERSION = 2
 """Of the layout above and of what the device makes of it; bound in states."""
 
-IMAGE_WORDS = 8
+IMAGE_WORDS = 10
 ALIGN = 16
 NUM_OBJECTIVES = len(OBJECTIVES)
-_HEADER = ("version", "tokens", "sequences", "packs", "images", "longest", "patch", "merge")
+_HEADER = ("version", "tokens", "sequences", "packs", "images", "longest", "patch", "merge", "documents")
 _HEADER_WORDS = 16
 
 Words = npt.NDArray[np.int32]
@@ -69,10 +70,11 @@ class Sizes:
     """Everything about a batch that decides the shape of a tensor, known on the host."""
 
     num_tokens: int
+    num_documents: int
     num_sequences: int
     num_packs: int
     longest: int
-    """Tokens of the longest sequence."""
+    """Tokens of the longest document."""
     patch: int
     """Pixels along the side of a patch, and ..."""
     merge: int
@@ -88,6 +90,7 @@ class Sizes:
             raise ValueError(f"a batch of layout version {header['version']}, this shardkit reads {VERSION}")
         sizes = cls(
             num_tokens=header["tokens"],
+            num_documents=header["documents"],
             num_sequences=header["sequences"],
             num_packs=header["packs"],
             longest=header["longest"],
@@ -110,6 +113,7 @@ class Sizes:
         images = len(self.images) if num_images is None else num_images
         lengths = {
             "header": _HEADER_WORDS,
+            "document_starts": self.num_documents + 1,
             "sequence_starts": self.num_sequences + 1,
             "windows": self.num_sequences,
             "pack_starts": self.num_packs + 1,
@@ -230,7 +234,8 @@ class Buffers:
         """Make no token of a sequence a target."""
         parts = self.sizes.parts()
         words = self.meta.numpy()
-        first, last = words[parts["sequence_starts"]][sequence : sequence + 2]
+        documents = words[parts["sequence_starts"]][sequence : sequence + 2]
+        first, last = words[parts["document_starts"]][documents]
         words[parts["objectives"]].view(np.uint8)[first:last] = 0
 
 
@@ -247,8 +252,8 @@ def lay_out(
         denominators: [K] target tokens of the whole global batch, by the objective's byte.
     """
     sequences = [sequence for pack in packs for sequence in pack]
-    lengths = [sequence.num_tokens for sequence in sequences]
-    starts = np.cumsum([0, *lengths])
+    starts = np.cumsum([0, *(sequence.num_tokens for sequence in sequences)])
+    documents = _document_starts(sequences)
     table: list[list[int]] = []
     places: list[ImagePlace] = []
     offset = 0
@@ -256,14 +261,20 @@ def lay_out(
         for slot in sorted(sequence.slots, key=lambda slot: slot.start):
             place = ImagePlace(offset=offset, height=slot.height, width=slot.width, slots=slot.count)
             low, high = _halves(offset)
-            table.append([low, high, slot.height, slot.width, start + slot.start, slot.count, number, slot.image])
+            table.append(
+                [
+                    *(low, high, slot.height, slot.width, start + slot.start, slot.count),
+                    *(number, slot.image, slot.used_height, slot.used_width),
+                ]
+            )
             places.append(place)
             offset += -(-place.size // ALIGN) * ALIGN
     sizes = Sizes(
         num_tokens=int(starts[-1]),
+        num_documents=len(documents) - 1,
         num_sequences=len(sequences),
         num_packs=len(packs),
-        longest=max(lengths, default=0),
+        longest=int(np.diff(documents).max(initial=0)),
         patch=patch,
         merge=merge,
         images=tuple(places),
@@ -297,11 +308,13 @@ def _words(
         sizes.longest,
         sizes.patch,
         sizes.merge,
+        sizes.num_documents,
     )
     words[: len(header)] = header
-    words[parts["sequence_starts"]] = np.cumsum([0, *(sequence.num_tokens for sequence in sequences)])
+    words[parts["document_starts"]] = _document_starts(sequences)
+    words[parts["sequence_starts"]] = np.cumsum([0, *(len(sequence.documents) for sequence in sequences)])
     words[parts["windows"]] = [sequence.window for sequence in sequences]
-    words[parts["pack_starts"]] = np.cumsum([0, *(len(pack) for pack in packs)])
+    words[parts["pack_starts"]] = np.cumsum([0, *(sum(len(s.documents) for s in pack) for pack in packs)])
     words[parts["images"]] = np.array(table, np.int64).flatten()
     words[parts["denominators"]] = [half for count in denominators.tolist() for half in _halves(count)]
     if sequences:
@@ -309,6 +322,15 @@ def _words(
         objectives = words[parts["objectives"]].view(np.uint8)
         objectives[: sizes.num_tokens] = np.frombuffer(b"".join(s.objectives for s in sequences), np.uint8)
     return words
+
+
+def _document_starts(sequences: Sequence[TokenSequence]) -> npt.NDArray[np.int64]:
+    """[D + 1] first token of each document, then the number of tokens."""
+    starts, start = [], 0
+    for sequence in sequences:
+        starts += [start + first for first in sequence.documents]
+        start += sequence.num_tokens
+    return np.array([*starts, start], np.int64)
 
 
 def _halves(value: int) -> tuple[int, int]:

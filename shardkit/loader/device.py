@@ -29,22 +29,25 @@ IGNORE = -100
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """The packs of one rank for one step, laid end to end: T tokens of S sequences, with M images."""
+    """The packs of one rank for one step, laid end to end: T tokens of D documents of S sequences, with M images.
+
+    A sequence is one document, but for preference pairs, which are two. Nothing attends across a document's border.
+    """
 
     input_ids: Tensor
     """[1, T] int64"""
     labels: Tensor
-    """[1, T] int64, aligned with input_ids as Hugging Face models expect; the first token of a sequence is -100."""
+    """[1, T] int64, aligned with input_ids as Hugging Face models expect; the first token of a document is -100."""
     shift_labels: Tensor
-    """[1, T] int64, the target of each position: labels one to the left; the last token of a sequence is -100."""
+    """[1, T] int64, the target of each position: labels one to the left; the last token of a document is -100."""
     objective_ids: Tensor
     """[1, T] int64, the objective of the target in shift_labels; 0 where there is none."""
     position_ids: Tensor
-    """[1, T] int64, from 0 in each sequence."""
+    """[1, T] int64, from 0 in each document."""
     seq_idx: Tensor
-    """[1, T] int32, which sequence."""
+    """[1, T] int32, which document."""
     cu_seq_lens_q: Tensor
-    """[S + 1] int32, first token of each sequence, then T."""
+    """[D + 1] int32, first token of each document, then T."""
     cu_seq_lens_k: Tensor
     max_length_q: int
     max_length_k: int
@@ -54,6 +57,8 @@ class Batch:
     """[M] int64, slots of each image."""
     image_sizes: Tensor
     """[M, 2] int64, height and width in pixels."""
+    image_used_sizes: Tensor
+    """[M, 2] int64, height and width of what shows the image, at its top left; the rest was filled up."""
     image_grid_thw: Tensor
     """[M, 3] int64: 1, rows and columns of patches."""
     image_sequences: Tensor
@@ -62,8 +67,10 @@ class Batch:
     """[M] int64, index into that example's images."""
     windows: Tensor
     """[S] int32, which of its example's sequences each one is."""
+    sequence_starts: Tensor
+    """[S + 1] int32, first document of each sequence, then D."""
     pack_starts: Tensor
-    """[P + 1] int32, first sequence of each pack, then S."""
+    """[P + 1] int32, first document of each pack, then D."""
     denominators: Tensor
     """[objectives] float64: targets of the whole global batch, over all ranks, by the objective's byte."""
     pixels: Tensor
@@ -122,22 +129,22 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
     """
     sizes = sizes or Sizes.of(meta)
     part = {name: meta[where] for name, where in sizes.parts().items()}
-    starts_S1 = part["sequence_starts"]
+    starts_D1 = part["document_starts"]
     # Sums along the tokens instead of a search or a look-up for each: on a CPU these cost more than all the rest.
-    start_S = starts_S1[:-1]
-    sequence_T = _summed(start_S, torch.ones_like(start_S), sizes.num_tokens) - 1
-    start_T = _summed(start_S, torch.diff(start_S, prepend=start_S.new_zeros(1)), sizes.num_tokens)
+    start_D = starts_D1[:-1]
+    document_T = _summed(start_D, torch.ones_like(start_D), sizes.num_tokens) - 1
+    start_T = _summed(start_D, torch.diff(start_D, prepend=start_D.new_zeros(1)), sizes.num_tokens)
     position_T = torch.arange(sizes.num_tokens, dtype=torch.int32, device=meta.device) - start_T
 
     ids_T = part["ids"].long()
     objective_T = part["objectives"].view(torch.uint8)[: sizes.num_tokens].long()
-    # Nothing stands before the first token of a sequence, so it is never a target. That also keeps the shift below
-    # from reaching into the next sequence.
+    # Nothing stands before the first token of a document, so it is never a target. That also keeps the shift below
+    # from reaching into the next document.
     objective_T = torch.where(position_T == 0, 0, objective_T)
     labels_T = torch.where(objective_T > 0, ids_T, IGNORE)
 
-    table_M8 = part["images"].view(-1, IMAGE_WORDS).long()
-    height_M, width_M, slot_start_M, slots_M = table_M8[:, 2:6].unbind(1)
+    table_M10 = part["images"].view(-1, IMAGE_WORDS).long()
+    height_M, width_M, slot_start_M, slots_M = table_M10[:, 2:6].unbind(1)
     grid_M3 = torch.stack([torch.ones_like(height_M), -(-height_M // sizes.patch), -(-width_M // sizes.patch)], dim=1)
     halves_K2 = part["denominators"].view(NUM_OBJECTIVES, 2).long()
     return Batch(
@@ -146,18 +153,20 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
         shift_labels=_shifted(labels_T, IGNORE)[None],
         objective_ids=_shifted(objective_T, 0)[None],
         position_ids=position_T.long()[None],
-        seq_idx=sequence_T[None],
-        cu_seq_lens_q=starts_S1,
-        cu_seq_lens_k=starts_S1,
+        seq_idx=document_T[None],
+        cu_seq_lens_q=starts_D1,
+        cu_seq_lens_k=starts_D1,
         max_length_q=sizes.longest,
         max_length_k=sizes.longest,
         slot_rows=_slot_rows(slot_start_M, slots_M, sizes.num_tokens)[None],
         image_slots=slots_M,
-        image_sizes=table_M8[:, 2:4],
+        image_sizes=table_M10[:, 2:4],
+        image_used_sizes=table_M10[:, 8:10],
         image_grid_thw=grid_M3,
-        image_sequences=table_M8[:, 6],
-        image_indices=table_M8[:, 7],
+        image_sequences=table_M10[:, 6],
+        image_indices=table_M10[:, 7],
         windows=part["windows"],
+        sequence_starts=part["sequence_starts"],
         pack_starts=part["pack_starts"],
         denominators=((halves_K2[:, 0] & 0xFFFFFFFF) + (halves_K2[:, 1] << 32)).double(),
         pixels=pixels,

@@ -34,7 +34,8 @@ OPEN_SHARDS = 64
 OPEN_BLOCKS = 1024
 """Row blocks of sequences whose columns are at hand."""
 
-_SLOT = ("start", "count", "image", "height", "width")
+_SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width")
+_LABELS = ("ocr_labels", "reading_order")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -156,34 +157,64 @@ class _Block:
     """The columns of a record batch of sequences, without a copy; a row costs what the row holds."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        ids, slots = batch.column("input_ids"), batch.column("slots")
+        ids, slots, runs = (batch.column(name) for name in ("input_ids", "slots", "objectives"))
         self._id_bounds, self._ids = _array(ids.offsets), _array(ids.values)
         self._slot_bounds = _array(slots.offsets)
         self._slots = {name: _array(slots.values.field(name)) for name in _SLOT}
-        self._numbers = {name: _array(batch.column(name)) for name in ("shard", "row", "window")}
-        self._values = {name: batch.column(name) for name in ("objectives", "example_id", "source")}
+        self._labels = {
+            name: None if column.null_count == len(column) else column
+            for name, column in ((name, slots.values.field(name)) for name in _LABELS)
+        }
+        self._run_bounds = _array(runs.offsets)
+        self._runs = tuple(_array(runs.values.field(name)) for name in ("objective", "length"))
+        self._numbers = {
+            name: _array(batch.column(name)) for name in ("shard", "row", "window", "alternative", "alternatives")
+        }
+        self._values = {name: batch.column(name) for name in ("example_id", "source", "prompt", "documents")}
 
     def row(self, place: int, examples: collections.abc.Sequence[int]) -> Loaded:
         """Args:
         examples: place of the shards of examples that the row counts by in the dataset's list.
         """
-        first, stop = self._slot_bounds[place : place + 2].tolist()
         number = {name: int(column[place]) for name, column in self._numbers.items()}
         value = {name: column[place].as_py() for name, column in self._values.items()}
+        first, stop = self._run_bounds[place : place + 2].tolist()
+        objectives, counts = (column[first:stop] for column in self._runs)
         return Loaded(
             sequence=Sequence(
                 input_ids=self._ids[self._id_bounds[place] : self._id_bounds[place + 1]],
-                objectives=value["objectives"],
-                slots=tuple(
-                    Slot(**{name: int(column[at]) for name, column in self._slots.items()}) for at in range(first, stop)
-                ),
+                objectives=np.repeat(objectives, counts).tobytes(),
+                slots=tuple(self._slot(at) for at in range(*self._slot_bounds[place : place + 2].tolist())),
                 window=number["window"],
+                documents=tuple(value["documents"]),
+                alternative=number["alternative"],
+                alternatives=number["alternatives"],
+                prompt=value["prompt"],
             ),
             example_id=value["example_id"],
             source=value["source"],
             shard=examples[number["shard"]],
             row=number["row"],
         )
+
+    def _slot(self, at: int) -> Slot:
+        number = {name: int(column[at]) for name, column in self._slots.items()}
+        return Slot(
+            start=number["start"],
+            count=number["count"],
+            image=number["image"],
+            height=number["height"],
+            width=number["width"],
+            used_height=number["used_height"],
+            used_width=number["used_width"],
+            ocr_labels=self._label("ocr_labels", at),
+            reading_order=self._label("reading_order", at),
+        )
+
+    def _label(self, name: str, at: int) -> tuple[int, ...] | None:
+        column = self._labels[name]
+        values = None if column is None else column[at].as_py()
+        return None if values is None else tuple(values)
 
 
 def _array(column: pa.Array) -> npt.NDArray[Any]:

@@ -31,11 +31,15 @@ class Slot:
     """Pixels after processing, with what a processor fills up."""
     used_height: int = 0
     used_width: int = 0
-    """Pixels of these that show the image, at the top left; 0 = all."""
+    """Pixels of these that show the image, at the top left; all where they are not given."""
     ocr_labels: tuple[int, ...] | None = None
     """Label ids of the image, for a head of the tower; None where it has none."""
     reading_order: tuple[int, ...] | None = None
     """[count] its slots in the order in which they are read; None where that is unknown."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "used_height", self.used_height or self.height)
+        object.__setattr__(self, "used_width", self.used_width or self.width)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

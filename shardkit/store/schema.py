@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT_VERSIONS = {"dataset": 3, "arrow": 1, "tar": 1, "sequences": 1}
+FORMAT_VERSIONS = {"dataset": 3, "arrow": 1, "tar": 1, "sequences": 2}
 """Bytes that a newer writer lays out differently get a new number; it is part of every dataset id."""
 
 _LAYOUT = pa.struct(

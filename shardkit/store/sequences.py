@@ -14,15 +14,23 @@ if TYPE_CHECKING:
 
 _RECIPE = ("tokenizer", "vocab_size", "added_control_tokens", "recipe", "max_tokens", "overlong")
 
-_SLOT = pa.struct(
+SLOT = pa.struct(
     [
         ("start", pa.int32()),
         ("count", pa.int32()),
         ("image", pa.int32()),
+        ("asset_id", pa.string()),
         ("height", pa.int32()),
         ("width", pa.int32()),
+        ("used_height", pa.int32()),
+        ("used_width", pa.int32()),
+        ("ocr_labels", pa.list_(pa.int32())),
+        ("reading_order", pa.list_(pa.int32())),
     ]
 )
+"""An image of a sequence."""
+_RUN = pa.struct([("objective", pa.uint8()), ("length", pa.uint32())])
+"""Tokens side by side that count for the same as targets."""
 
 
 def sequences_schema(ids: pa.DataType) -> pa.Schema:
@@ -40,13 +48,20 @@ def sequences_schema(ids: pa.DataType) -> pa.Schema:
             ("shard", pa.int32()),
             ("row", pa.int32()),
             ("window", pa.int32()),
+            ("alternative", pa.uint16()),
+            ("alternatives", pa.uint16()),
             ("source", pa.string()),
             ("group", pa.string()),
             ("input_ids", pa.list_(ids)),
-            ("objectives", pa.large_binary()),
-            ("slots", pa.list_(_SLOT)),
+            ("objectives", pa.list_(_RUN)),
+            ("documents", pa.list_(pa.int32())),
+            ("slots", pa.list_(SLOT)),
+            ("prompt", pa.large_string()),
             ("num_tokens", pa.int32()),
             ("num_supervised", pa.int32()),
+            ("num_images", pa.int32()),
+            ("num_pixels", pa.int64()),
+            ("cost", pa.int64()),
         ]
     )
 
@@ -69,6 +84,8 @@ def lengths_schema(objectives: Iterable[str]) -> pa.Schema:
             *((f"supervised_{objective}", pa.int32()) for objective in objectives),
             ("num_images", pa.int32()),
             ("num_patches", pa.int32()),
+            ("alternative", pa.uint16()),
+            ("alternatives", pa.uint16()),
             ("source", pa.string()),
             ("split", pa.string()),
             ("key", pa.uint64()),

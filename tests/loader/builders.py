@@ -31,10 +31,17 @@ def random_sequence(random, *, longest=40, images=2, largest_side=70):
         start += len(text) + count
     parts.append(random.integers(0, 60000, int(random.integers(1, longest))))
     ids = np.concatenate(parts).astype(np.uint16)
+    documents = (0,)
+    if len(ids) > 2 and random.integers(0, 4) == 0:
+        documents = (0, int(random.integers(1, len(ids))))
     objectives = random.integers(0, 7, len(ids)).astype(np.uint8)
-    objectives[0] = 0
+    objectives[list(documents)] = 0
     return Sequence(
-        input_ids=ids, objectives=objectives.tobytes(), slots=tuple(slots), window=int(random.integers(0, 3))
+        input_ids=ids,
+        objectives=objectives.tobytes(),
+        slots=tuple(slots),
+        window=int(random.integers(0, 3)),
+        documents=documents,
     )
 
 

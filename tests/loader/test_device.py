@@ -14,9 +14,9 @@ PACKS = 300
 
 def slow_build(packs):
     """Every per-token array of a batch, one token at a time."""
-    rows = {name: [] for name in ("ids", "labels", "shift_labels", "objectives", "positions", "sequences", "slot_rows")}
-    bounds, longest, next_row = [0], 0, 0
-    for number, sequence in enumerate(sequence for pack in packs for sequence in pack):
+    rows = {name: [] for name in ("ids", "labels", "shift_labels", "objectives", "positions", "documents", "slot_rows")}
+    bounds, longest, next_row, document = [0], 0, 0, -1
+    for sequence in (sequence for pack in packs for sequence in pack):
         row_at = {}
         for slot in sequence.slots:
             for place in range(slot.start, slot.start + slot.count):
@@ -24,17 +24,20 @@ def slow_build(packs):
                 next_row += 1
         ids, length = sequence.input_ids.tolist(), sequence.num_tokens
         for place in range(length):
-            last = place == length - 1
+            if place in sequence.documents:
+                document, first = document + 1, place
+            last = place == length - 1 or place + 1 in sequence.documents
             target = 0 if last else sequence.objectives[place + 1]
             rows["ids"].append(ids[place])
-            rows["labels"].append(ids[place] if place and sequence.objectives[place] else IGNORE)
+            rows["labels"].append(ids[place] if place > first and sequence.objectives[place] else IGNORE)
             rows["shift_labels"].append(ids[place + 1] if target else IGNORE)
             rows["objectives"].append(target)
-            rows["positions"].append(place)
-            rows["sequences"].append(number)
+            rows["positions"].append(place - first)
+            rows["documents"].append(document)
             rows["slot_rows"].append(row_at.get(place, -1))
-        bounds.append(bounds[-1] + length)
-        longest = max(longest, length)
+            if last:
+                bounds.append(bounds[-1] + place + 1 - first)
+                longest = max(longest, place + 1 - first)
     return rows, bounds, longest
 
 
@@ -54,7 +57,7 @@ def test_equals_the_slow_reference_on_random_packs(part):
         assert batch.shift_labels.tolist() == [rows["shift_labels"]]
         assert batch.objective_ids.tolist() == [rows["objectives"]]
         assert batch.position_ids.tolist() == [rows["positions"]]
-        assert batch.seq_idx.tolist() == [rows["sequences"]]
+        assert batch.seq_idx.tolist() == [rows["documents"]]
         assert batch.slot_rows.tolist() == [rows["slot_rows"]]
         assert batch.cu_seq_lens_q.tolist() == batch.cu_seq_lens_k.tolist() == bounds
         assert batch.max_length_q == batch.max_length_k == longest
@@ -119,7 +122,7 @@ def test_sizes_are_read_from_the_words_alone():
 def test_offsets_beyond_two_gibibytes_survive():
     host, _ = make_host_batch([[made(5, slots=((0, 2), (3, 1)))]], np.random.default_rng(0))
     parts = Sizes.of(host.meta).parts()
-    table = host.meta[parts["images"]].view(2, 8)
+    table = host.meta[parts["images"]].view(2, 10)
     table[1, 0], table[1, 1] = -16, 5
 
     assert Sizes.of(host.meta).images[1].offset == 5 * 2**32 + 2**32 - 16

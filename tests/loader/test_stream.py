@@ -10,6 +10,7 @@ from shardkit.errors import ConfigError
 from shardkit.loader import Batch, StreamingLoader, unpack
 from shardkit.media.decode import decode_rgb
 from shardkit.media.processors import Square
+from shardkit.sequence.objectives import spread
 from shardkit.store.dataset import Dataset
 from tests.loader.builders import pack_digests, seen
 
@@ -42,7 +43,7 @@ def test_an_epoch_delivers_every_stored_sequence_once(tokens):
         for row, example_id, source, one in zip(batch.info.rows, batch.example_ids, batch.sources, found, strict=True):
             expected = stored[row]
             assert one.sequence.input_ids.tolist() == expected["input_ids"]
-            assert one.sequence.objectives == expected["objectives"]
+            assert one.sequence.objectives == spread(expected["objectives"])
             assert (example_id, source) == (expected["example_id"], expected["source"])
             assert [slot.start for slot in one.sequence.slots] == [slot["start"] for slot in expected["slots"]]
 

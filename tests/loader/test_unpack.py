@@ -24,6 +24,7 @@ def test_unpacking_gives_back_what_was_packed():
             assert back.sequence.objectives == sequence.objectives
             assert back.sequence.slots == sequence.slots
             assert back.sequence.window == sequence.window
+            assert back.sequence.documents == sequence.documents
             assert len(back.pixels) == len(sequence.slots)
             for content in back.pixels:
                 assert np.array_equal(content, next(shown))

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.tokenize.lengths import count, length_row
+from shardkit.prepare.tokenize.columns import Columns
 from shardkit.sequence.recipes import Recipe, names_of
-from shardkit.sequence.sequence import id_type, sequence_id
+from shardkit.sequence.sequence import id_type
 from shardkit.store.dataset import Dataset
 from shardkit.store.rows import from_row
 from shardkit.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
     from shardkit.records import Example
-    from shardkit.sequence.sequence import Sequence as TokenSequence
 
 _COLUMNS = ("example_id", "source", "group", "segments", "images", "relations", "metadata")
 TEXTS_CHANGED = "texts_changed_by_tokenizer"
@@ -69,17 +68,18 @@ class Left:
 class Tokenized:
     """What became of a chunk."""
 
-    sequences: list[dict[str, Any]] = field(default_factory=list)
+    sequences: pa.RecordBatch
     """Rows of a shard of sequences."""
-    lengths: list[dict[str, Any]] = field(default_factory=list)
-    """Their rows of tables/lengths, which still lack shard, row and split."""
-    totals: dict[str, Counter[str]] = field(default_factory=dict)
-    """By source: examples, sequences, tokens, ..."""
-    kept: int = 0
-    """Rows that gave sequences."""
+    examples: Counter[str] = field(default_factory=Counter)
+    """By source: rows that gave sequences."""
     excluded: list[Left] = field(default_factory=list)
     """The other rows."""
     changes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kept(self) -> int:
+        """Rows that gave sequences."""
+        return self.examples.total()
 
 
 def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
@@ -88,44 +88,25 @@ def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
     processor = job.recipe.image_processor()
     examples = _read(_table(chunk.dataset, chunk.shard, job.bases), chunk.rows)
     encoder = _Encoded(tokenizer, examples)
-    ids = id_type(tokenizer.vocab_size)
-    done = Tokenized()
+    columns, kept, excluded = Columns(), Counter[str](), list[Left]()
+    changes: Counter[str] = Counter()
     for row, example in zip(chunk.rows, examples, strict=True):
         built = job.recipe.build(example, encoder, processor, job.max_tokens, job.overlong)
         if built.reason:
             left = Left(row=row, example_id=example.example_id, reason=built.reason, detail=built.detail)
-            done.excluded.append(left)
+            excluded.append(left)
             continue
-        done.kept += 1
-        done.changes.update(built.changes)
-        done.changes[TEXTS_CHANGED] += encoder.changed(example)
-        place = {
-            "example_id": example.example_id,
-            "shard": chunk.referenced,
-            "row": row,
-            "source": example.source,
-            "group": example.group,
-        }
-        totals = done.totals.setdefault(example.source, Counter())
-        totals["examples"] += 1
-        for sequence in built.sequences:
-            done.sequences.append(_row(sequence, place, job.fingerprint, ids))
-            done.lengths.append(length_row(done.sequences[-1], job.recipe))
-            count(totals, done.sequences[-1], done.lengths[-1], job.recipe)
-    return done
-
-
-def _row(sequence: TokenSequence, place: Mapping[str, Any], fingerprint: str, ids: Any) -> dict[str, Any]:
-    return {
-        "sequence_id": sequence_id(place["example_id"], fingerprint, sequence.window),
-        **place,
-        "window": sequence.window,
-        "input_ids": sequence.input_ids.astype(ids),
-        "objectives": sequence.objectives,
-        "slots": [asdict(slot) for slot in sequence.slots],
-        "num_tokens": sequence.num_tokens,
-        "num_supervised": sequence.num_supervised,
-    }
+        kept[example.source] += 1
+        changes.update(built.changes)
+        changes[TEXTS_CHANGED] += encoder.changed(example)
+        columns.add(row, example, built.sequences)
+    batch = columns.batch(
+        shard=chunk.referenced,
+        fingerprint=job.fingerprint,
+        ids=id_type(tokenizer.vocab_size),
+        patch_pixels=job.recipe.patch_pixels,
+    )
+    return Tokenized(sequences=batch, examples=kept, excluded=excluded, changes=changes)
 
 
 class _Encoded:

@@ -20,16 +20,16 @@ from shardkit.digest import fingerprint
 from shardkit.engine import map_ordered, silent
 from shardkit.errors import ConfigError
 from shardkit.prepare.tokenize.chunk import Chunk, Job, Left, Tokenized, forget, tokenize_chunk
+from shardkit.prepare.tokenize.columns import lengths_of, totals_of
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
 from shardkit.prepare.tokenize.settings import read_recipe
 from shardkit.prepare.tokenize.view import Unit, View, open_view
 from shardkit.records import Exclusion, Tally
 from shardkit.sequence.recipes import OVERLONG, bind, names_of
-from shardkit.sequence.sequence import id_type
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.sequences import lengths_schema, sequences_schema
+from shardkit.store.sequences import lengths_schema
 from shardkit.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from shardkit.store.units import UnitWriter
 
 CHUNK_ROWS = 256
+BLOCK_ROWS = 1024
+"""Sequences of a block of checked reading."""
 LEFT = "rows_left_out"
 """In a receipt: rows of the unit without a sequence."""
 
@@ -161,27 +163,54 @@ def _write_units(plan: _Plan, output: Output, on_progress: Progress) -> None:
 
 def _write_unit(plan: _Plan, writer: UnitWriter, unit: Unit, parts: Iterator[Tokenized], shard: int) -> None:
     """Write the sequences of `unit` as shard number `shard`, and what the tables say of them."""
-    sequences: list[dict[str, Any]] = []
-    lengths: list[dict[str, Any]] = []
     left: list[int] = []
     totals: Counter[str] = Counter()
-    for part in parts:
-        sequences += part.sequences
-        lengths += part.lengths
-        left += [one.row for one in part.excluded]
-        writer.tally.add(_tally(part))
-        for one in part.excluded:
-            writer.exclude(_exclusion(unit, one))
-        for source, counts in part.totals.items():
-            writer.count_source(source, +counts)
-            totals.update(counts)
-    if sequences:
-        ids = pa.from_numpy_dtype(id_type(plan.tokenizer.vocab_size))
-        writer.add_shard_of_rows(sequences, sequences_schema(ids), totals)
-    for row, length in enumerate(lengths):
-        length |= {"shard": shard, "row": row, "split": unit.split}
-    writer.append("lengths", lengths, schema=lengths_schema(plan.job.recipe.TARGETS))
+    first = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            left.extend(one.row for one in part.excluded)
+            writer.tally.add(_tally(part))
+            for one in part.excluded:
+                writer.exclude(_exclusion(unit, one))
+            for source, count in part.examples.items():
+                writer.count_source(source, {"examples": count})
+            totals["examples"] += part.kept
+            yield part.sequences
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        nonlocal first
+        for block in _blocks(counted()):
+            lengths = lengths_of(block, plan.job.recipe, shard=shard, first=first, split=unit.split)
+            writer.append_batch("lengths", lengths)
+            for source, counts in totals_of(block, lengths).items():
+                writer.count_source(source, +counts)
+                totals.update(+counts)
+            first += block.num_rows
+            yield block
+
+    found = blocks()
+    opening = next(found, None)
+    if opening is not None:
+        writer.add_shard_of_batches(chain([opening], found), opening.schema, totals)
     writer.finish(notes={LEFT: left})
+
+
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of BLOCK_ROWS; the last one has what is left."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= BLOCK_ROWS:
+            joined = pa.concat_batches(waiting)
+            # Taken, not sliced: a slice would be written with what its buffers hold besides.
+            yield joined.take(pa.array(np.arange(BLOCK_ROWS)))
+            waiting = [joined.slice(BLOCK_ROWS)]
+            rows -= BLOCK_ROWS
+    if rows:
+        yield pa.concat_batches(waiting).take(pa.array(np.arange(rows)))
 
 
 def _tally(part: Tokenized) -> Tally:
@@ -239,8 +268,10 @@ def _count(plan: _Plan, on_progress: Progress) -> TokenizeResult:
     for _, parts in _tokenized(plan, list(plan.view.units), on_progress):
         for part in parts:
             tally.add(_tally(part))
-            for counts in part.totals.values():
+            lengths = lengths_of(part.sequences, plan.job.recipe, shard=0, first=0, split="")
+            for counts in totals_of(part.sequences, lengths).values():
                 sums.update(counts)
+            sums["examples"] += part.kept
     return TokenizeResult(
         path=plan.config.output, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(+sums)
     )

@@ -23,6 +23,7 @@ from shardkit.prepare.split.config import SplitConfig, parse_ratios
 from shardkit.prepare.split.run import run as split
 from shardkit.prepare.tokenize.config import TokenizeConfig
 from shardkit.prepare.tokenize.run import run as tokenize
+from shardkit.sequence.objectives import spread
 from shardkit.store import Dataset
 from tests.prepare.builders import png
 
@@ -145,7 +146,7 @@ def by_hand(road: Path, name: str, objectives: dict[str, int]) -> dict[str, dict
             media=sum(i.width * i.height for i in e.images),
             sequence=len(own),
             token=sum(s["num_tokens"] for s in own),
-            loss=sum(objectives.get(names[b], 1) for s in own for b in s["objectives"] if b),
+            loss=sum(objectives.get(names[b], 1) for s in own for b in spread(s["objectives"]) if b),
             compute=sum(cost[place] for place in places.get((shard_index, row), [])),
         )
         for dimension, value in (

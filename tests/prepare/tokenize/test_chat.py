@@ -11,6 +11,7 @@ from shardkit.prepare.ingest import IngestConfig
 from shardkit.prepare.ingest import run as ingest
 from shardkit.prepare.tokenize.config import TokenizeConfig
 from shardkit.prepare.tokenize.run import run
+from shardkit.sequence.objectives import spread
 from shardkit.store.dataset import Dataset
 from shardkit.text.tokenizer import Tokenizer
 
@@ -75,6 +76,7 @@ def test_the_cases_have_as_many_marks_as_turns_and_only_answers_as_targets(
     start, end = (tokenizer.controls[name] for name in ("<|im_start|>", "<|im_end|>"))
     assert [(row["input_ids"].count(start), row["input_ids"].count(end)) for row in found] == [(n, n) for n in turns]
     supervised = [
-        tokenizer.decode([i for i, o in zip(row["input_ids"], row["objectives"], strict=True) if o]) for row in found
+        tokenizer.decode([i for i, o in zip(row["input_ids"], spread(row["objectives"]), strict=True) if o])
+        for row in found
     ]
     assert supervised == [f"{target}<|im_end|>\n" for target in targets]

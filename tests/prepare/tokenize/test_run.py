@@ -16,6 +16,7 @@ from shardkit.errors import ConfigError, OutputError, SourceError
 from shardkit.prepare.tokenize import run as module
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
 from shardkit.prepare.tokenize.run import run
+from shardkit.sequence.objectives import spread
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.store.dataset import Dataset
 from shardkit.text.tokenizer import Tokenizer
@@ -55,7 +56,9 @@ def done(source: Path, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def rows(dataset: Dataset) -> list[dict[str, Any]]:
-    return [row for shard in dataset.sequence_shards for row in dataset.sequence_reader(shard).table().to_pylist()]
+    """Its sequences, with a byte a token for what they are targets of."""
+    tables = [dataset.sequence_reader(shard).table() for shard in dataset.sequence_shards]
+    return [{**row, "objectives": spread(row["objectives"])} for table in tables for row in table.to_pylist()]
 
 
 def files(folder: Path) -> dict[str, bytes]:
