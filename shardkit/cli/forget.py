@@ -60,8 +60,9 @@ def _lines(result: ForgetResult) -> Iterator[str]:
         yield f"{report['elsewhere']} pictures stay, because they came from another place too; --asset forgets them"
     if result.proof is not None:
         proof = result.proof
+        sequences = f"{proof['sequences']} sequences, " if "sequences" in proof else ""
         yield (
-            f"proved: none of it in {proof['examples']} examples, {proof['images']} pictures "
+            f"proved: none of it in {sequences}{proof['examples']} examples, {proof['images']} pictures "
             f"({proof['bytes']} bytes digested) and {proof['rows']} rows of tables"
         )
     if result.unchanged:

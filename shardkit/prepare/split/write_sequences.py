@@ -48,6 +48,8 @@ class SequenceJob:
     """[n] whether it is the first of its example."""
     examples: npt.NDArray[np.int32]
     """[n] place of the example's shard in the output's list."""
+    rows: npt.NDArray[np.int32] | None = None
+    """[n] the example's row there; None where it stays as it is."""
     groups: pa.Array | None
     """[n] the declared keys, which take the place of the group that ingest gave."""
 
@@ -93,6 +95,8 @@ def _gathered(readers: _Readers, job: SequenceJob, chunk: slice) -> pa.RecordBat
     back[order] = np.arange(len(order))
     batch = pa.concat_batches(parts).take(pa.array(back))
     batch = _with_column(batch, "shard", pa.array(job.examples[chunk]))
+    if job.rows is not None:
+        batch = _with_column(batch, "row", pa.array(job.rows[chunk]))
     if job.groups is not None:
         batch = _with_column(batch, "group", job.groups.slice(chunk.start, batch.num_rows))
     return batch

@@ -51,5 +51,6 @@ def rows_of(path: Path) -> list[dict[str, object]]:
     rows = []
     for shard in dataset.sequence_shards:
         found = dataset.sequence_reader(shard).table().to_pylist()
-        rows += [{**row, "split": shard.split, "text": texts[row["shard"], row["row"]]} for row in found]
+        at = dataset.examples_of(shard)
+        rows += [{**row, "split": shard.split, "text": texts[at[row["shard"]], row["row"]]} for row in found]
     return rows

@@ -16,6 +16,7 @@ from shardkit.errors import IntegrityError
 from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.lineage.forget.decide import Decision
 from shardkit.prepare.lineage.index import LINKS
+from shardkit.prepare.split.sequences import read_sequences
 from shardkit.store.dataset import Dataset
 
 _ROWS = 1024
@@ -39,13 +40,16 @@ class Forgotten:
     assets: Keys
     stored: frozenset[str]
     """xxh3-128 of bytes."""
+    sequences: Keys
+    """First 64 bits of their ids, ascending."""
 
     @classmethod
-    def of(cls, decision: Decision) -> Forgotten:
+    def of(cls, decision: Decision, sequences: Keys) -> Forgotten:
         return cls(
             examples=decision.gone_ids,
             assets=np.union1d(decision.gone_assets, decision.named),
             stored=frozenset(decision.stored),
+            sequences=sequences,
         )
 
 
@@ -68,7 +72,8 @@ def prove(
         again: what the same criteria find in it: nothing, or the proof fails.
 
     Returns:
-        examples, images and bytes that were read and digested, rows of tables that were searched.
+        examples, images and bytes that were read and digested, rows of tables that were searched; sequences, of a
+        tokenized dataset, that were read and followed to their examples.
 
     Raises:
         IntegrityError: naming the first thing that is still there.
@@ -88,6 +93,8 @@ def prove(
             on_progress(done, len(jobs), "proving")
     finally:
         _opened.cache_clear()
+    if dataset.has_table("lengths"):
+        sums["sequences"] = _search_sequences(dataset, forgotten)
     for name, columns in _COLUMNS.items():
         if dataset.has_table(name):
             table = dataset.table(name, columns)
@@ -97,6 +104,23 @@ def prove(
                 if np.isin(leading(table[column]), wanted[wanted != 0]).any():
                     raise _still(f"the table {name} names a forgotten id in {column}", dataset)
     return sums
+
+
+def _search_sequences(dataset: Dataset, forgotten: Forgotten) -> int:
+    """How many there are. Each leads to the example that it names, and that is here; that was searched already."""
+    keys = np.asarray(dataset.table("lengths", ["key"])["key"].to_numpy(), np.uint64)
+    if np.isin(keys, forgotten.sequences).any():
+        raise _still("the table lengths names a forgotten sequence", dataset)
+    for shard in dataset.sequence_shards:
+        reader = dataset.sequence_reader(shard)
+        table = reader.table()  # all columns, so that every block is compared with its digest
+        reader.close()
+        if np.isin(leading(table["sequence_id"]), forgotten.sequences).any():
+            raise _still(f"{shard.name} holds a forgotten sequence", dataset)
+        if np.isin(leading(table["example_id"]), forgotten.examples).any():
+            raise _still(f"{shard.name} holds a sequence of a forgotten example", dataset)
+    read_sequences(dataset, dataset)
+    return len(keys)
 
 
 def _still(what: str, dataset: Dataset) -> IntegrityError:

@@ -1,6 +1,8 @@
 """`shardkit forget`: a dataset in, one without an asset, a source or a licence out, in shards of its own.
 
 criteria -> decision -> units, one a shard of the input -> commit -> proof: the output read again
+
+Of a tokenized dataset the sequences of what stays are written anew, too, beside the examples that they lead to.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardkit.engine import Progress, map_ordered, silent
+from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError
-from shardkit.prepare.dedup.inputs import as_int32, slices
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.forget.also import holders
 from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
@@ -23,14 +24,14 @@ from shardkit.prepare.lineage.forget.decide import Decider, Decision
 from shardkit.prepare.lineage.forget.proof import Forgotten, prove
 from shardkit.prepare.lineage.forget.reasons import CODES, REASONS
 from shardkit.prepare.lineage.forget.tables import provenance, tables
-from shardkit.prepare.report.measure import payloads
+from shardkit.prepare.lineage.forget.write import Kept, totals, write
 from shardkit.prepare.shrink.origin import originals
-from shardkit.prepare.split.write import Job, write_unit
-from shardkit.prepare.split.write import forget as close_shards
+from shardkit.prepare.split.sequences import is_tokenized
 from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.store.sequences import sequence_recipe
 
 _NAMED = 5
 
@@ -39,23 +40,18 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
     """Write the dataset without what is named and prove it; or say that it is there already; or only count (dry run).
 
     Raises:
-        ConfigError: where nothing is named, or nothing has the name; where the input holds sequences.
+        ConfigError: where nothing is named, or nothing has the name.
         SourceError: where a folder of `also` is none.
         IntegrityError: where the input is damaged, or the proof fails.
         OutputError: where the output cannot be written.
     """
     dataset = Dataset.open(config.input, base=config.bases)
-    if dataset.manifest.sequences:
-        raise ConfigError(
-            "the input holds sequences",
-            where=str(config.input),
-            hint="forget from the dataset that they were made from, then run `shardkit tokenize` again",
-        )
     ancestry = Ancestry(dataset)
     criteria = Criteria(assets=_whole_ids(ancestry, config), sources=config.sources, licences=config.licences)
     decision = _decide(ancestry, criteria, config, on_progress)
     _check_found(decision, criteria, config)
-    forgotten = Forgotten.of(decision)
+    kept = Kept.of(dataset, decision)
+    forgotten = Forgotten.of(decision, kept.gone_sequences)
     tally = _tally(decision)
     if config.dry_run:
         return _result(config, None, forgotten, counts=tally.to_json(), report=decision.report())
@@ -64,7 +60,11 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
     with Output(
         config.output,
         stage="forget",
-        recipe=config.recipe(criteria.assets),
+        recipe={
+            **config.recipe(criteria.assets),
+            # Whoever reads sequences looks for it here.
+            **(sequence_recipe(dataset.recipe) if is_tokenized(dataset) else {}),
+        },
         inputs=[dataset.id],
         protected=sorted({dataset.path, *(shard.holder.path for shard in dataset.shards)}),
         overwrite=config.overwrite,
@@ -72,11 +72,8 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
         unchanged = output.unchanged is not None
         done = output.unchanged
         if done is None:
-            try:
-                _write(config, dataset, decision, output, on_progress)
-            finally:
-                close_shards()
-            done = output.commit(_sealed(dataset, decision, tally))
+            write(config, kept, output, on_progress)
+            done = output.commit(_sealed(kept, tally, output))
         made = Dataset.open(done.path, base=config.bases)
         again = _decide(Ancestry(made), criteria, config, silent)
         proof = prove(made, forgotten, again, workers=config.workers, on_progress=on_progress)
@@ -145,51 +142,17 @@ def _tally(decision: Decision) -> Tally:
     return Tally(read=len(decision.reasons), kept=counts[0], excluded=left)
 
 
-def _write(config: ForgetConfig, dataset: Dataset, decision: Decision, output: Output, on_progress: Progress) -> None:
-    """Copy the rows that stay: a unit for each shard of the input that has any."""
-    todo = list(_jobs(config, dataset, decision, output))
-    for done, receipt in enumerate(map_ordered(write_unit, iter(todo), workers=config.workers), 1):
-        output.receipts[receipt.unit] = receipt
-        on_progress(done, len(todo), "writing")
-
-
-def _jobs(config: ForgetConfig, dataset: Dataset, decision: Decision, output: Output) -> Iterator[Job]:
-    table = decision.examples
-    shards, rows = as_int32(table["shard_index"]), as_int32(table["row"])
-    stay = np.flatnonzero(decision.kept)
-    sizes = np.zeros(len(rows), np.int64)
-    pieces = list(slices(dataset, config.bases, shards[stay], rows[stay], stay))
-    for piece, found in zip(pieces, map_ordered(payloads, iter(pieces), workers=config.workers), strict=True):
-        sizes[piece.positions] = found
-    places = table.select(["input", "position", "parent_id", "has_email", "has_phone"])
-    for shard in dataset.shards:
-        own = stay[shards[stay] == shard.index]
-        name = f"{shard.split}-{shard.index:05d}"
-        if len(own) and name not in output.receipts:
-            yield Job(
-                writer=output.unit(
-                    shard.index, name, shards=config.shards, shard_size=config.shard_size, split=shard.split
-                ),
-                dataset=dataset.path,
-                dataset_id=dataset.id,
-                bases=config.bases,
-                shards=shards[own],
-                rows=rows[own],
-                sizes=sizes[own],
-                places=places.take(pa.array(own)),
-                groups=None,
-            )
-
-
-def _sealed(dataset: Dataset, decision: Decision, tally: Tally) -> Sealed:
+def _sealed(kept: Kept, tally: Tally, output: Output) -> Sealed:
+    dataset, decision = kept.dataset, kept.decision
     return Sealed(
         tally=tally,
         splits=dataset.splits,
-        tables=tables(dataset, decision),
+        tables=tables(kept),
         provenance=provenance(dataset, decision),
         exclusions=_exclusions(decision),
         files={entry.path: (dataset.path / entry.path).read_bytes() for entry in dataset.manifest.files},
         locations={dataset.id: dataset.path},
+        totals=totals(kept, iter(output.receipts.values())),
         report=decision.report(),
     )
 

@@ -8,24 +8,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardkit.prepare.components import Indices, components, same_value
-from shardkit.prepare.dedup.keys import leading
+from shardkit.prepare.components import Edges, Indices, components, same_value
+from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.lineage.forget.decide import Decision
+from shardkit.prepare.lineage.forget.write import Kept
 from shardkit.prepare.lineage.index import LINKS
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 
 
-def tables(dataset: Dataset, decision: Decision) -> Mapping[str, Iterator[pa.Table]]:
+def tables(kept: Kept) -> Mapping[str, Iterator[pa.Table]]:
     """Of the input's tables those that speak of its rows; reports on how it was made stay with it."""
+    dataset, decision = kept.dataset, kept.decision
     made = {"assets": _assets(dataset, decision)}
+    if kept.sequences is not None:  # their units have the rest
+        made["lengths"] = iter([kept.sequences.lengths.slice(0, 0)])
     for name in LINKS:
         if dataset.has_table(name):
             made[name] = _links(dataset, name, decision)
     if dataset.has_table("groups"):
-        made["groups"] = _groups(dataset, decision)
-    elif dataset.has_table("clusters"):
-        made["groups"] = _clustered(dataset, decision)
+        made["groups"] = _groups(kept)
+    elif any(one.has_table("clusters") for one in _examples_of(dataset)):
+        made["groups"] = _clustered(kept)
     if dataset.has_table("ledger"):
         made["ledger"] = _ledger(dataset, decision)
     if dataset.has_table("boilerplate"):
@@ -50,10 +54,17 @@ def _links(dataset: Dataset, name: str, decision: Decision) -> Iterator[pa.Table
     yield table.filter(pa.array(~gone))
 
 
-def _groups(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+def _groups(kept: Kept) -> Iterator[pa.Table]:
     """Components that are named by what is forgotten take the name of the first example that stays in them."""
-    table = dataset.table("groups").cast(TABLES["groups"]).filter(pa.array(decision.kept))
-    yield _renamed(table, _named_by_gone(table["component"], decision))
+    table = kept.dataset.table("groups").cast(TABLES["groups"]).take(pa.array(kept.order))
+    yield _renamed(table, _named_by_gone(table["component"], kept.decision))
+
+
+def _examples_of(dataset: Dataset) -> tuple[Dataset, ...]:
+    """The datasets that know what ties its rows: itself, or those that were tokenized and never split."""
+    if dataset.stage == "tokenize" and dataset.splits == ("all",):
+        return tuple(dataset.holder(dataset_id) for dataset_id in dataset.manifest.inputs)
+    return (dataset,)
 
 
 def _named_by_gone(column: pa.ChunkedArray, decision: Decision) -> pa.Array:
@@ -81,20 +92,31 @@ def _renamed(table: pa.Table, wanted: pa.ChunkedArray) -> pa.Table:
     return table.set_column(place, table.schema.field(place), column)
 
 
-def _clustered(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
+def _clustered(kept: Kept) -> Iterator[pa.Table]:
     """What duplicates tied that dedup removed: they lie in no shard of the output, so the components are written."""
-    ids = leading(decision.examples["example_id"])
-    clusters = dataset.table("clusters", ["cluster", "example_id"])
-    members, numbers = leading(clusters["example_id"]), np.asarray(clusters["cluster"].to_numpy(), np.int64)
-    edges = dataset.table("edges", ["kept_id", "removed_id"])
-    ends = [leading(edges[name]) for name in ("kept_id", "removed_id")]
-    nodes, of_node = np.unique(np.concatenate([ids, members, *ends]), return_inverse=True)
-    parts = np.split(of_node, np.cumsum([len(ids), len(members), len(ends[0])]))
-    found = components(len(nodes), [same_value((numbers + 1).astype(np.uint64), parts[1]), (parts[2], parts[3])])[
-        parts[0]
+    examples = kept.decision.examples
+    ids = leading(examples["example_id"])
+    nodes: list[Keys] = [ids]
+    clustered: list[tuple[Keys, Indices]] = []
+    linked: list[tuple[Keys, Keys]] = []
+    for dataset in _examples_of(kept.dataset):
+        if dataset.has_table("clusters"):
+            clusters = dataset.table("clusters", ["cluster", "example_id"])
+            edges = dataset.table("edges", ["kept_id", "removed_id"])
+            clustered.append((leading(clusters["example_id"]), np.asarray(clusters["cluster"].to_numpy(), np.int64)))
+            linked.append((leading(edges["kept_id"]), leading(edges["removed_id"])))
+            nodes += [clustered[-1][0], *linked[-1]]
+    known = np.unique(np.concatenate(nodes))
+    ties: list[Edges] = [
+        *(
+            same_value((numbers + 1).astype(np.uint64), np.searchsorted(known, members))
+            for members, numbers in clustered
+        ),
+        *((np.searchsorted(known, one), np.searchsorted(known, two)) for one, two in linked),
     ]
-    kept = decision.examples.filter(pa.array(decision.kept))
-    yield _components(kept, found[decision.kept])
+    found = components(len(known), ties)[np.searchsorted(known, ids)]
+    order = pa.array(kept.order)
+    yield _components(examples.select(["example_id", "group"]).take(order).combine_chunks(), found[kept.order])
 
 
 def _components(kept: pa.Table, component: Indices) -> pa.Table:
