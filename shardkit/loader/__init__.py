@@ -9,8 +9,9 @@ Batch -> state             a place in the plan                                  
 
 from shardkit.loader.batch import HostBatch
 from shardkit.loader.device import Batch
+from shardkit.loader.metrics import Meter, Metrics
 from shardkit.loader.state import Promise
 from shardkit.loader.stream import StreamingLoader
 from shardkit.loader.unpack import unpack
 
-__all__ = ["Batch", "HostBatch", "Promise", "StreamingLoader", "unpack"]
+__all__ = ["Batch", "HostBatch", "Meter", "Metrics", "Promise", "StreamingLoader", "unpack"]

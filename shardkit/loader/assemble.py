@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from shardkit.errors import ShardkitError, SourceError
 from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, Quarantined, lay_out
 from shardkit.loader.choices import Rank
+from shardkit.loader.metrics import Timing, figures
 from shardkit.loader.reader import Loaded, Reader
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.plan import Plan, Step, shares
@@ -49,6 +52,7 @@ class _Pending:
     sequences: list[Loaded]
     rows: list[tuple[int, int]]
     buffers: Buffers
+    timing: Timing
     pictures: list[_Picture] = field(default_factory=list)
 
     def cancel(self) -> None:
@@ -64,14 +68,29 @@ class Assembler:
         threads: decode in so many threads; 0 decodes where the batch is asked for.
         ahead: batches that are begun before they are asked for; bounds the memory.
         on_bad: raise | quarantine, for pictures that cannot be decoded.
+        metadata: read that of each sequence's example too.
+        dataset: where it is, for the batches to name.
     """
 
-    def __init__(self, plan: Plan, reader: Reader, rank: Rank, *, threads: int, ahead: int, on_bad: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        reader: Reader,
+        rank: Rank,
+        *,
+        threads: int,
+        ahead: int,
+        on_bad: str,
+        metadata: bool = False,
+        dataset: str = "",
+    ) -> None:
         self._plan = plan
         self._reader = reader
         self._rank = rank
         self._ahead = ahead
         self._on_bad = on_bad
+        self._metadata = metadata
+        self._dataset = dataset
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shardkit-decode") if threads else None
 
     def batches(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
@@ -103,6 +122,7 @@ class Assembler:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _begin(self, step: Step) -> _Pending:
+        began = time.perf_counter()
         plan, lengths = self._plan, self._plan.lengths
         own = shares(plan.costs(step.packs), self._rank.world_size)[self._rank.rank]
         packs = [step.packs[place] for place in own]
@@ -115,17 +135,23 @@ class Assembler:
             patch=self._reader.patch,
             merge=self._reader.merge,
         )
-        pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers)
+        timing = Timing(pack_seconds=time.perf_counter() - began)
+        pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers, timing=timing)
         slots = [
             (number, loaded, slot)
             for number, loaded in enumerate(sequences)
             for slot in sorted(loaded.sequence.slots, key=lambda slot: slot.start)
         ]
         for (number, loaded, slot), place in zip(slots, buffers.places, strict=True):
-            decode = partial(self._reader.picture, loaded, slot, place)
+            decode = partial(self._decode, timing, loaded, slot, place)
             future = self._threads.submit(decode) if self._threads else None
             pending.pictures.append(_Picture(sequence=number, loaded=loaded, slot=slot, decode=decode, future=future))
         return pending
+
+    def _decode(self, timing: Timing, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8]) -> None:
+        began = time.perf_counter()
+        size = self._reader.picture(loaded, slot, place)
+        timing.decoded.append((size, time.perf_counter() - began))
 
     def _finish(self, pending: _Pending) -> HostBatch:
         quarantined = []
@@ -151,6 +177,13 @@ class Assembler:
                 rows=tuple(pending.rows),
                 quarantined=tuple(quarantined),
                 after=step.after,
+                dataset=self._dataset,
+                figures=figures(
+                    pending.sequences,
+                    pending.buffers.sizes.num_packs * self._plan.settings.max_tokens,
+                    pending.timing,
+                ),
+                metadata=tuple(map(self._reader.metadata, pending.sequences)) if self._metadata else None,
             ),
         )
 

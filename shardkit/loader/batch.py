@@ -24,7 +24,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,11 @@ from shardkit.errors import ShardkitError
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Cursor
 from shardkit.sequence.sequence import Sequence as TokenSequence
+from shardkit.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from shardkit.loader.device import Batch
+    from shardkit.loader.metrics import Figures
 
 VERSION = 2
 """Of the layout above and of what the device makes of it; bound in states."""
@@ -161,6 +163,12 @@ class BatchInfo:
     quarantined: tuple[Quarantined, ...]
     after: Cursor
     """The place behind this batch."""
+    dataset: str = ""
+    """Where the dataset is, for `trace`."""
+    figures: Figures | None = None
+    """What it holds and what it cost."""
+    metadata: tuple[dict[str, Any], ...] | None = None
+    """Of each sequence's example, as its source gave it; read for evaluation only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +184,17 @@ class HostBatch:
     @property
     def batch_id(self) -> str:
         return self.info.batch_id
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The example id of each sequence."""
+        return self.info.example_ids
+
+    def trace(self, dataset: Dataset | None = None) -> list[dict[str, Any]]:
+        """Where each sequence comes from; see shardkit.loader.trace."""
+        from shardkit.loader.trace import trace
+
+        return trace(self.info, dataset)
 
     @property
     def position(self) -> tuple[int, int]:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from shardkit.loader.batch import IMAGE_WORDS, NUM_OBJECTIVES, BatchInfo, Sizes
 from shardkit.loader.patches import PATCH_SIZES, Patches, cut
+from shardkit.store.dataset import Dataset
 
 __all__ = ["IGNORE", "PATCH_SIZES", "Batch", "build"]
 
@@ -94,9 +96,27 @@ class Batch:
         return self._known.epoch, self._known.step
 
     @property
-    def example_ids(self) -> tuple[str, ...]:
-        """Of each sequence."""
+    def ids(self) -> tuple[str, ...]:
+        """The example id of each sequence."""
         return self._known.example_ids
+
+    @property
+    def example_ids(self) -> tuple[str, ...]:
+        """The same."""
+        return self._known.example_ids
+
+    @property
+    def metadata(self) -> tuple[dict[str, Any], ...]:
+        """Of each sequence's example, as its source gave it; in evaluation only, see shardkit.loader.evaluate."""
+        if self._known.metadata is None:
+            raise ValueError("metadata is read in evaluation only: make the loader with shardkit.loader.evaluation")
+        return self._known.metadata
+
+    def trace(self, dataset: Dataset | None = None) -> list[dict[str, Any]]:
+        """Where each sequence comes from; see shardkit.loader.trace."""
+        from shardkit.loader.trace import trace
+
+        return trace(self._known, dataset)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from shardkit.errors import ConfigError, IntegrityError
@@ -120,8 +121,18 @@ class Reader:
         self._blocks.move_to_end(id(batch))
         return known[1].row(place, self._examples_of[shard])
 
-    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8]) -> None:
+    def metadata(self, loaded: Loaded) -> dict[str, Any]:
+        """The metadata of a sequence's example; for one thread, and none of those that read pictures."""
+        with self._lock:
+            text = self._examples.get(loaded.shard).example(loaded.row).metadata
+        found: dict[str, Any] = orjson.loads(text)
+        return found
+
+    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8]) -> int:
         """Decode and process the picture of a slot into `out` [H, W, 3].
+
+        Returns:
+            Bytes of the picture as it is stored.
 
         Raises:
             BadMedia: where it cannot be decoded.
@@ -141,6 +152,7 @@ class Reader:
                 hint="tokenize the dataset again with this version",
             )
         out[...] = pixels
+        return len(data)
 
     def place(self, loaded: Loaded) -> str:
         """`shard:row` of an example, for messages."""

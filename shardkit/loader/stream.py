@@ -26,6 +26,7 @@ from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
 from shardkit.loader.choices import check_choice, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting
+from shardkit.loader.metrics import Meter, Metrics
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.state import Promise, State
 from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
@@ -73,6 +74,9 @@ class StreamingLoader(IterableDataset[Any]):
         ConfigError: where settings and dataset do not fit.
         IntegrityError: where a shard is missing or of another size.
     """
+
+    _metadata = False
+    """Whether batches carry the metadata of their examples."""
 
     def __init__(
         self,
@@ -125,6 +129,7 @@ class StreamingLoader(IterableDataset[Any]):
         self._cursor = self._plan.start(0)
         self._quarantine: dict[tuple[int, int, int], Quarantined] = {}
         self._hosting = Hosting()
+        self._meter = Meter()
         self._iteration = 0
         """Number of the newest iteration in this process; older ones are over."""
         self._placed = 0
@@ -157,14 +162,16 @@ class StreamingLoader(IterableDataset[Any]):
         placed = -1
         while placed != self._placed:
             placed = self._placed
-            for host in self._assemble().batches(self._steps(self._cursor)):
+            for host in self._meter.waits(self._assemble().batches(self._steps(self._cursor))):
                 if iteration != self._iteration:
                     raise ConfigError(
                         "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
                     )
-                batch = host.to_device(self._device)
+                with self._meter.copy():
+                    batch = host.to_device(self._device)
                 self._note(host.info)
                 self._cursor = host.info.after
+                self._meter.add(batch)
                 yield batch
                 if placed != self._placed:
                     break
@@ -221,6 +228,8 @@ class StreamingLoader(IterableDataset[Any]):
                 threads=0 if hosted else min(MAX_THREADS, _num_cores()),
                 ahead=0 if hosted else AHEAD,
                 on_bad=self._on_bad,
+                metadata=self._metadata,
+                dataset=str(self._dataset.path),
             )
         return self._assembler
 
@@ -233,6 +242,25 @@ class StreamingLoader(IterableDataset[Any]):
                 where=str(self._dataset.path),
                 hint="build the dataset again with this version, which leaves out what it cannot decode",
             )
+
+    def metrics(self, *, restart: bool = False) -> Metrics:
+        """What was delivered since the first batch was asked for, and what it cost.
+
+        Args:
+            restart: count anew from here on, as for one log line after another.
+
+        Raises:
+            ConfigError: in a process whose workers hand out the batches.
+        """
+        if self._hosting.hosted:
+            raise ConfigError(
+                "workers of a DataLoader hand out the batches, so this process does not see them",
+                hint="count each batch where it arrives with shardkit.loader.Meter",
+            )
+        found = self._meter.metrics()
+        if restart:
+            self._meter.start()
+        return found
 
     # ------------------------------------------------------------------ state
     def state_dict(self) -> State:
