@@ -79,7 +79,7 @@ def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None
     if as_json:
         sys.stdout.write(orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode() + "\n")
     else:
-        sys.stdout.write(text + "\n")
+        click.echo(text)  # off a terminal without colours
     sys.stdout.flush()
 
 

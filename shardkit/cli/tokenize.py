@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from shardkit.cli.common import (
     datasets_argument,
-    output_option,
     parse_pairs,
     print_result,
     progress_bar,
     say,
     stage_options,
 )
+from shardkit.cli.spelled import sequence_lines
 from shardkit.prepare.tokenize.chunk import TEXTS_CHANGED
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
 from shardkit.prepare.tokenize.run import run
+from shardkit.prepare.tokenize.show import show as spell_out
 from shardkit.sequence.recipes import OVERLONG, RECIPES
 
 
 @click.command("tokenize")
 @datasets_argument
-@output_option
+@click.option(
+    "-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write; needed but with --show."
+)
 @click.option(
     "--tokenizer",
     type=click.Path(path_type=Path),
@@ -58,17 +63,24 @@ from shardkit.sequence.recipes import OVERLONG, RECIPES
     is_flag=True,
     help="Append the control tokens that the recipe names and the tokenizer lacks.",
 )
+@click.option(
+    "--show",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write nothing; spell out the sequences of the first N examples, with their targets and image slots.",
+)
 @stage_options
 def command(
     *,
     datasets: tuple[Path, ...],
-    output: Path,
+    output: Path | None,
     tokenizer: Path,
     recipe: str,
     settings: tuple[str, ...],
     max_tokens: int | None,
     overlong: str,
     add_control_tokens: bool,
+    show: int | None,
     workers: int,
     overwrite: bool,
     dry_run: bool,
@@ -83,10 +95,13 @@ def command(
     \b
     shardkit tokenize work/split -o work/tokens --tokenizer tokenizer/ --recipe vlm --set image_size=112
     shardkit tokenize work/split -o work/plain --tokenizer tokenizer.json --recipe pretrain --max-tokens 1024
+    shardkit tokenize work/split --tokenizer tokenizer/ --recipe sft --show 3
     """
+    if output is None and show is None:
+        raise click.UsageError("give the dataset to write with -o, or --show N")
     config = TokenizeConfig(
         inputs=datasets,
-        output=output,
+        output=output or Path(),
         tokenizer=tokenizer,
         recipe=recipe,
         settings=parse_pairs(settings, "--set"),
@@ -98,9 +113,22 @@ def command(
         overwrite=overwrite,
         dry_run=dry_run,
     )
+    if show is not None:
+        shown = spell_out(config, show)
+        print_result({"examples": shown}, as_json=as_json, text="\n".join(_shown(shown)))
+        return
     result = run(config, progress_bar("tokenize", quiet=quiet))
     say(_summary(result), quiet=quiet)
     print_result(result.to_json(), as_json=as_json, text=f"{result.path}\t{result.dataset_id or 'not written'}")
+
+
+def _shown(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for example in examples:
+        yield f"example {example['example_id']} of {example['source']}"
+        if example["reason"]:
+            yield f"  left out, {example['reason']}: {example['detail']}"
+        for sequence in example["sequences"]:
+            yield from ("  " + line for line in sequence_lines(sequence))
 
 
 def _summary(result: TokenizeResult) -> str:

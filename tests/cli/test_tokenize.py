@@ -122,3 +122,61 @@ def test_what_is_no_dataset_is_refused(command: list[str], capsys: pytest.Captur
     command[1] = "nowhere"
     assert run(command) == 4
     assert capsys.readouterr().err.startswith("nowhere: no dataset is here")
+
+
+def test_show_spells_out_and_writes_nothing(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = [part for part in command if part not in ("-o", f"{tmp_path}/out")]
+    assert run([*without, "--show", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if "example" not in line and "sequence" not in line] == [
+        "-             2  <|im_start|><|vision_start|>",
+        "-             1  [image 0, 28 x 28]",
+        "-             1  <|vision_end|>",
+        'caption       3  "cat"',
+        "caption       1  <|im_end|>",
+        "left out, no_targets: it has no text, or none that is supervised",
+    ]
+    assert not (tmp_path / "out").exists()
+
+    assert run([*without, "--show", "1", "--json"]) == 0
+    (example,) = orjson.loads(capsys.readouterr().out)["examples"]
+    (sequence,) = example["sequences"]
+    assert (sequence["num_tokens"], sequence["num_supervised"]) == (8, 4)
+    assert [piece["num_tokens"] for piece in sequence["pieces"]] == [2, 1, 1, 3, 1]
+
+
+def test_without_an_output_it_says_what_is_missing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([part for part in command if part != "-o" and not part.endswith("/out")]) == 2
+    assert "-o, or --show N" in capsys.readouterr().err
+
+
+def test_what_is_shown_is_what_is_stored(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = [part for part in command if part not in ("-o", f"{tmp_path}/out")]
+    assert run([*without, "--show", "1", "--json"]) == 0
+    shown = orjson.loads(capsys.readouterr().out)["examples"][0]
+    assert run([*command, "--quiet"]) == 0
+    capsys.readouterr()
+    assert run(["inspect", f"{tmp_path}/out", shown["sequences"][0]["sequence_id"][:12], "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    (stored,) = found["sequences"]
+    assert {name: stored[name] for name in shown["sequences"][0]} == shown["sequences"][0]
+    (example,) = found["examples"]
+    assert [segment["text"] for segment in example["segments"]] == [None, "cat"]
+    assert (example["images"][0]["height"], example["images"][0]["width"]) == (32, 48)
+
+
+def test_inspect_shows_the_first_example_and_names_what_is_not_there(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", f"{tmp_path}/set"]) == 0
+    out = capsys.readouterr().out
+    assert "[image 0: 32 x 48 image/png" in out
+    assert '"cat"' in out
+    assert run(["inspect", f"{tmp_path}/set", "--split", "test"]) == 3
+    assert "no split 'test'" in capsys.readouterr().err
+    assert run(["inspect", f"{tmp_path}/set", "00000000"]) == 3
+    assert run(["inspect", f"{tmp_path}/nothing"]) == 4

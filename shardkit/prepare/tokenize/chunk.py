@@ -86,7 +86,7 @@ def tokenize_chunk(job: Job, chunk: Chunk) -> Tokenized:
     """Build the sequences of a chunk; the tokenizer and the shard stay open for the next one."""
     tokenizer = _tokenizer(job.tokenizer, tuple(names_of(job.recipe)), job.digest)
     processor = job.recipe.image_processor()
-    examples = _read(_table(chunk.dataset, chunk.shard, job.bases), chunk.rows)
+    examples = _examples(_table(chunk.dataset, chunk.shard, job.bases), chunk.rows)
     encoder = _Encoded(tokenizer, examples)
     columns, kept, excluded = Columns(), Counter[str](), list[Left]()
     changes: Counter[str] = Counter()
@@ -134,8 +134,16 @@ def _texts(example: Example) -> list[str]:
     return [segment.text for segment in example.segments if segment.text]
 
 
-def _read(table: pa.Table, rows: Sequence[int]) -> list[Example]:
-    """The examples without the bytes of their images, which no recipe needs."""
+def read_examples(dataset: Dataset, shard: int, rows: Sequence[int]) -> list[Example]:
+    """Rows of a shard without the bytes of their images, which no recipe needs."""
+    reader = dataset.reader(dataset.shards[shard])
+    try:
+        return _examples(reader.columns(_COLUMNS), rows)
+    finally:
+        reader.close()
+
+
+def _examples(table: pa.Table, rows: Sequence[int]) -> list[Example]:
     low = min(rows)
     # Taking from the whole table would copy all of it first; a slice is free.
     near = table.slice(low, max(rows) - low + 1).take([row - low for row in rows])

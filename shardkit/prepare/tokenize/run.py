@@ -46,7 +46,7 @@ LEFT = "rows_left_out"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
+class Planned:
     """Everything that is decided before the first row is read."""
 
     config: TokenizeConfig
@@ -66,7 +66,7 @@ def run(config: TokenizeConfig, on_progress: Progress = silent) -> TokenizeResul
         IntegrityError: where an input is damaged.
         OutputError: where the output cannot be written.
     """
-    plan = _plan(config)
+    plan = planned(config)
     forget()
     try:
         if config.dry_run:
@@ -87,7 +87,13 @@ def run(config: TokenizeConfig, on_progress: Progress = silent) -> TokenizeResul
         forget()
 
 
-def _plan(config: TokenizeConfig) -> _Plan:
+def planned(config: TokenizeConfig) -> Planned:
+    """What a run of `config` will do.
+
+    Raises:
+        ConfigError: for an impossible setting or a missing control token.
+        IntegrityError: where an input is damaged.
+    """
     recipe = read_recipe(config.recipe, config.settings)
     max_tokens = recipe.MAX_TOKENS if config.max_tokens is None else config.max_tokens
     if max_tokens < 2:
@@ -118,10 +124,10 @@ def _plan(config: TokenizeConfig) -> _Plan:
         bases=tuple(base.absolute() for base in config.bases),
     )
     view = open_view(config.inputs, bases=config.bases)
-    return _Plan(config=config, view=view, tokenizer=tokenizer, job=job, recipe=described)
+    return Planned(config=config, view=view, tokenizer=tokenizer, job=job, recipe=described)
 
 
-def _tokenized(plan: _Plan, units: list[Unit], on_progress: Progress) -> Iterator[tuple[Unit, Iterator[Tokenized]]]:
+def _tokenized(plan: Planned, units: list[Unit], on_progress: Progress) -> Iterator[tuple[Unit, Iterator[Tokenized]]]:
     """Each unit with what becomes of its chunks, in order; a unit's chunks are to be taken before the next unit."""
     chunks = [_chunks(unit) for unit in units]
     total = sum(unit.examples.num_rows for unit in units)
@@ -152,7 +158,7 @@ def _chunks(unit: Unit) -> list[Chunk]:
     ]
 
 
-def _write_units(plan: _Plan, output: Output, on_progress: Progress) -> None:
+def _write_units(plan: Planned, output: Output, on_progress: Progress) -> None:
     todo = [unit for unit in plan.view.units if unit.name not in output.receipts]
     for unit, parts in _tokenized(plan, todo, on_progress):
         # Units are finished in order, so the shards of those before this one are known.
@@ -161,7 +167,7 @@ def _write_units(plan: _Plan, output: Output, on_progress: Progress) -> None:
             _write_unit(plan, writer, unit, parts, shard)
 
 
-def _write_unit(plan: _Plan, writer: UnitWriter, unit: Unit, parts: Iterator[Tokenized], shard: int) -> None:
+def _write_unit(plan: Planned, writer: UnitWriter, unit: Unit, parts: Iterator[Tokenized], shard: int) -> None:
     """Write the sequences of `unit` as shard number `shard`, and what the tables say of them."""
     left: list[int] = []
     totals: Counter[str] = Counter()
@@ -222,7 +228,7 @@ def _exclusion(unit: Unit, left: Left) -> Exclusion:
     return Exclusion(input=unit.dataset.id, position=left.example_id, reason=left.reason, detail=left.detail)
 
 
-def _seal(plan: _Plan, output: Output) -> Sealed:
+def _seal(plan: Planned, output: Output) -> Sealed:
     """What the commit needs beside the units: the view, its tables, the tokenizer."""
     tally = Tally()
     kept = {}
@@ -261,7 +267,7 @@ def _result(config: TokenizeConfig, dataset: Dataset, *, unchanged: bool) -> Tok
     )
 
 
-def _count(plan: _Plan, on_progress: Progress) -> TokenizeResult:
+def _count(plan: Planned, on_progress: Progress) -> TokenizeResult:
     """The same work with nothing written."""
     tally = Tally()
     sums: Counter[str] = Counter()

@@ -1,0 +1,116 @@
+"""`shardkit inspect`: one example whole: its texts, pictures, relations, where it comes from, and its sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from shardkit.errors import ConfigError
+from shardkit.prepare.lineage.trace import Tracer
+from shardkit.prepare.report.pieces import pieces, to_json
+from shardkit.sequence.objectives import spread
+from shardkit.sequence.sequence import Sequence as TokenSequence
+from shardkit.sequence.sequence import Slot
+from shardkit.store.dataset import Dataset
+from shardkit.text.tokenizer import Tokenizer
+
+_SEGMENT = ("kind", "text", "image", "role", "supervised", "name")
+_SLOT = tuple(Slot.__dataclass_fields__)
+
+
+def inspect(
+    path: Path, given: str | None = None, *, split: str | None = None, bases: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """An example by its id, by that of one of its sequences, or by the beginning of either; without one the first.
+
+    Args:
+        split: of which the first is taken.
+
+    Returns:
+        what `trace` tells of it, its examples with segments, layout counts and metadata besides, and its sequences, where
+        the dataset has any, with their pieces.
+
+    Raises:
+        ConfigError: where nothing has the id, several do, or no such split is there.
+        IntegrityError: where a shard or table is damaged.
+    """
+    dataset = Dataset.open(path, base=bases)
+    if given is None:
+        given = _first(dataset, split)
+    answer = Tracer(path, bases=bases).trace(given)
+    if answer["kind"] not in ("example", "sequence"):
+        raise ConfigError(
+            f"{given!r} is the id of {'an' if answer['kind'] == 'asset' else 'a'} {answer['kind']}",
+            where=str(path),
+            hint="`shardkit trace` shows it; give the id of an example or a sequence here",
+        )
+    for example in answer["examples"]:
+        example |= _content(dataset, example)
+    if answer["sequences"]:
+        tokenizer = Tokenizer.load(dataset.sequence_shards[0].holder.path / "tokenizer")
+        for sequence in answer["sequences"]:
+            sequence |= _tokens(dataset, sequence, tokenizer)
+    return answer
+
+
+def _first(dataset: Dataset, split: str | None) -> str:
+    if split is not None and split not in dataset.splits:
+        raise ConfigError(
+            f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
+            where=str(dataset.path),
+            hint="name one with --split",
+        )
+    for _, _, example in dataset.examples(split):
+        return example.example_id
+    raise ConfigError("the dataset is empty", where=str(dataset.path), hint="name another dataset")
+
+
+def _content(dataset: Dataset, told: dict[str, Any]) -> dict[str, Any]:
+    shard = next(s for s in dataset.shards if (s.holder.id, s.name) == (told["dataset"], told["shard"]))
+    reader = dataset.reader(shard)
+    try:
+        row = reader.columns(("segments", "images", "metadata"), rows=range(told["row"], told["row"] + 1)).to_pylist()[
+            0
+        ]
+    finally:
+        reader.close()
+    return {
+        "segments": [{name: segment[name] for name in _SEGMENT} for segment in row["segments"]],
+        "images": [
+            {
+                **image,
+                "num_labels": None if own["ocr_labels"] is None else len(own["ocr_labels"]),
+                "reading_order": own["reading_order"],
+                "num_layout": len(own["layout"] or ()),
+            }
+            for image, own in zip(told["images"], row["images"], strict=True)
+        ],
+        "metadata": orjson.loads(row["metadata"]),
+    }
+
+
+def _tokens(dataset: Dataset, told: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """What a stored sequence holds, spelled out."""
+    shard = next(s for s in dataset.sequence_shards if (s.name, s.split) == (told["shard"], told["split"]))
+    reader = dataset.sequence_reader(shard)
+    try:
+        batch, place = reader.locate(told["row"])
+        row = batch.slice(place, 1).to_pylist()[0]
+    finally:
+        reader.close()
+    sequence = TokenSequence(
+        input_ids=np.array(row["input_ids"], np.uint32),
+        objectives=spread(row["objectives"]),
+        slots=tuple(Slot(**{name: slot[name] for name in _SLOT}) for slot in row["slots"]),
+        documents=tuple(row["documents"]),
+    )
+    return {
+        "alternative": row["alternative"],
+        "alternatives": row["alternatives"],
+        "prompt": row["prompt"],
+        "pieces": [to_json(piece) for piece in pieces(sequence, tokenizer)],
+    }
