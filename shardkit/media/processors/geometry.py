@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,12 +39,20 @@ class Processor(Protocol):
     A pure function of its settings and the picture, the same on every machine.
     """
 
-    patch: int
-    """Side of a patch in pixels."""
-    merge: int
-    """Patches a slot has on each side."""
-    normalisation: str
-    """Name of the mean and standard deviation that the model expects, see NORMALISATIONS."""
+    NAME: ClassVar[str]
+    """Its name in PROCESSORS."""
+
+    @property
+    def patch(self) -> int:
+        """Side of a patch in pixels."""
+
+    @property
+    def merge(self) -> int:
+        """Patches a slot has on each side."""
+
+    @property
+    def normalisation(self) -> str:
+        """Name of the mean and standard deviation that the model expects, see NORMALISATIONS."""
 
     def geometry(self, height: int, width: int) -> Geometry:
         """Of a picture with this upright size. Slots are counted from the processed size, never from this one.

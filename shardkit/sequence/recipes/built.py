@@ -12,18 +12,30 @@ if TYPE_CHECKING:
     from shardkit.sequence.sequence import Sequence
 
 REASONS = {
+    "bad_reading_order": "reading_order of an image names a slot twice, or one that the processed image does not have",
     "bad_tools": "its tools or tool calls are not the JSON from which they are laid out",
+    "control_strings": "its texts hold control tokens' names, and the template alters them: whose they are cannot be told",
     "has_images": "it is a dialogue with images, which this recipe does not lay out",
     "has_roles": "its segments have roles or names (a dialogue, a preference); this recipe does not lay them out",
     "image_too_long": "an image's slots leave no room for a target within --max-tokens",
     "no_dialogue": "its segments are no dialogue: one has no role, or a name that is no part of a turn (a preference)",
+    "last_turn": "its last turn is not the assistant's, so nothing says where the prompt ends",
+    "no_gt": "it has no gt, by which an answer would be judged",
+    "no_pair": "it is no preference pair: a segment is neither chosen nor rejected, or a side is missing",
+    "no_prompt": "nothing is asked before the last answer",
     "no_targets": "no text of it is a target",
+    "prompts_differ": "the chosen and the rejected side part at what is no answer",
+    "same_answers": "the chosen and the rejected answer are the same",
+    "template_refused": "the chat template does not render it",
+    "slots_mismatch": "an image takes another number of slots than compress_to says",
     "too_long": "it is longer than --max-tokens and --overlong is drop, or it is a pair or a prompt, which have no windows",
 }
 """Why a recipe leaves an example out. The list is closed."""
 
 CHANGES = {
     "images_dropped": "images that stand in no sequence: the recipe takes no images, or what was cut away held them",
+    "images_trailing": "of these, places of images with no text behind them, which no text attends to",
+    "labels_truncated": "ocr_labels of an image beyond its number of slots",
     "examples_windowed": "examples that became several windows",
     "examples_truncated": "examples cut at --max-tokens; no eos follows the cut",
     "tokens_truncated": "tokens behind such a cut",

@@ -8,34 +8,51 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from shardkit.errors import ConfigError
+from shardkit.media.processors import PROCESSORS
 from shardkit.sequence.recipes.controls import resolve
+from shardkit.sequence.recipes.with_images import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from shardkit.media.processors import Processor
     from shardkit.sequence.recipes.built import Recipe
 
 _BOOLEANS = {"true": True, "false": False}
-_WORDS = {bool: "true or false", int: "a whole number", str: "text"}
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list of texts"}
 
 
 def configure(kind: type[Any], settings: Mapping[str, Any]) -> Recipe:
     """The recipe `kind`, a value of RECIPES, with `settings` in place of its defaults.
 
     Args:
-        settings: field -> value. A string is read as what the field holds: an integer, true or false, or itself.
+        settings: field -> value; the fields of the image processor stand among them. A string is read as what the field holds: a number, true or false, or itself. A list of
+            texts stands for a tuple.
 
     Raises:
         ConfigError: for an unknown setting, or a value of another kind.
     """
-    known = {field.name: field.default for field in fields(kind)}
-    for key in settings:
+    own: dict[str, Any] = {field.name: field.default for field in fields(kind)}
+    processor = own.pop("processor", None)
+    if processor is not None and "processor" in settings:
+        processor = _processor(settings["processor"], processor)
+    inner = {} if processor is None else settings_of(processor)
+    known = {**own, **inner}
+    beside = "" if processor is None else f" with processor={processor.NAME}"
+    values = {}
+    for key, value in settings.items():
+        if key == "processor" and processor is not None:
+            continue
         if key not in known:
             raise ConfigError(
-                f"recipe {kind.NAME} has no setting {key!r}; it has {', '.join(known)}",
+                f"recipe {kind.NAME} has no setting {key!r}{beside}; it has {', '.join(known)}",
                 hint=f"write --set KEY=VALUE with one of these{guess(key, known)}",
             )
-    return cast("Recipe", kind(**{key: _value(key, value, known[key]) for key, value in settings.items()}))
+        values[key] = _value(key, value, known[key])
+    if processor is not None:
+        changed = {key: values.pop(key) for key in inner if key in values}
+        values["processor"] = replace(processor, **changed)
+    return cast("Recipe", kind(**values))
 
 
 def bind(recipe: Recipe, present: Collection[str], *, add: bool = False) -> Recipe:
@@ -56,6 +73,18 @@ def names_of(recipe: Recipe) -> list[str]:
     return [name for part in recipe.CONTROLS if (name := getattr(recipe, part))]
 
 
+def _processor(name: Any, default: Processor) -> Any:
+    """The processor `name` with its defaults; `default` itself where that is the one."""
+    if name == default.NAME:
+        return default
+    if name in PROCESSORS:
+        return PROCESSORS[name]()
+    raise ConfigError(
+        f"processor={name!r} is none of {', '.join(PROCESSORS)}",
+        hint=f"choose one with --set processor=NAME{guess(str(name), PROCESSORS)}",
+    )
+
+
 def guess(word: str, known: Collection[str]) -> str:
     """` (did you mean X?)` where one of `known` is close to `word`, else ""."""
     close = difflib.get_close_matches(word, known, n=1)
@@ -63,13 +92,26 @@ def guess(word: str, known: Collection[str]) -> str:
 
 
 def _value(key: str, value: Any, default: Any) -> Any:
+    if default is None:  # an object, which the recipe itself looks at
+        return value
     kind = type(default)
     if isinstance(value, str) and kind is bool:
         value = _BOOLEANS.get(value.lower(), value)
     elif isinstance(value, str) and kind is int and re.fullmatch(r"-?[0-9]{1,9}", value):
         value = int(value)
+    elif kind is float and (type(value) is int or (isinstance(value, str) and re.fullmatch(r"[0-9.]{1,20}", value))):
+        value = _number(value)
+    elif kind is tuple and isinstance(value, list) and all(isinstance(text, str) for text in value):
+        value = tuple(value)
     if type(value) is not kind:
         raise ConfigError(
             f"{key}={value!r} is not {_WORDS[kind]}", hint=f"write --set {key}=VALUE, for instance {key}={default}"
         )
     return value
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value)
+    except ValueError:
+        return value

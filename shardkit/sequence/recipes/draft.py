@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.sequence import Sequence, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Sequence as List
 
     import numpy.typing as npt
 
@@ -34,6 +37,8 @@ class Draft:
         self.slots: list[Slot] = []
         self.spans: list[Span] = []
         """One for each slot, in order."""
+        self.changes: Counter[str] = Counter()
+        """What was altered while it was laid out, by a name of CHANGES of the recipes."""
         self.has_target = False
         """Whether a text token is a target; an end alone is nothing to learn."""
         self._after_text = False
@@ -54,18 +59,39 @@ class Draft:
         self._after_text = True
         self.has_target |= objective > 0 and len(self.ids) > 1
 
-    def add_image(self, image: int, geometry: Geometry, before: list[int], patch: int, after: list[int]) -> None:
-        """`before`, one `patch` for each slot of the processed image, `after`; none of them a target."""
+    def add_image(
+        self,
+        image: int,
+        geometry: Geometry,
+        before: list[int],
+        patch: int,
+        after: list[int],
+        *,
+        tokens: int | None = None,
+        ocr_labels: tuple[int, ...] | None = None,
+        reading_order: tuple[int, ...] | None = None,
+    ) -> None:
+        """`before`, one `patch` for each slot of the processed image, `after`; none of them a target.
+
+        Args:
+            tokens: patches that stand for the image, where it is not one a slot.
+        """
         start = len(self.ids)
-        self._add([*before, *[patch] * geometry.slots, *after], 0)
+        count = geometry.slots if tokens is None else tokens
+        self._add([*before, *[patch] * count, *after], 0)
         self.spans.append((start, len(self.ids)))
+        height, width = geometry.shown
         self.slots.append(
             Slot(
                 start=start + len(before),
-                count=geometry.slots,
+                count=count,
                 image=image,
                 height=geometry.height,
                 width=geometry.width,
+                used_height=height,
+                used_width=width,
+                ocr_labels=ocr_labels,
+                reading_order=reading_order,
             )
         )
         self._after_text = False
@@ -73,6 +99,10 @@ class Draft:
     def _add(self, ids: list[int], objective: int) -> None:
         self.ids += ids
         self.objectives += bytes([objective]) * len(ids)
+
+    def last_objective(self) -> int:
+        """What the end is a target of: the last text's objective, so that no objective gets tokens of another."""
+        return next((objective for objective in reversed(self.objectives) if objective), OBJECTIVES["text"])
 
     def same_tokens(self, other: Draft) -> bool:
         """Whether `other` says the same, whatever alternative it is of."""
@@ -96,3 +126,16 @@ class Draft:
             alternative=self.alternative,
             alternatives=alternatives,
         )
+
+
+def side_by_side(documents: List[Sequence], *, window: int, alternative: int, alternatives: int) -> Sequence:
+    """Documents without images as one sequence, each a document of its own in it."""
+    starts = np.cumsum([0, *(document.num_tokens for document in documents)])
+    return Sequence(
+        input_ids=np.concatenate([document.input_ids for document in documents]),
+        objectives=b"".join(document.objectives for document in documents),
+        window=window,
+        documents=tuple(starts[:-1].tolist()),
+        alternative=alternative,
+        alternatives=alternatives,
+    )

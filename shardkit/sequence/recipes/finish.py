@@ -64,7 +64,7 @@ def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str
     if longest > max_tokens and overlong in ("error", "drop"):
         hint = "raise --max-tokens, or choose --overlong window, truncate or drop"
         return too_long(example, longest, max_tokens, overlong, hint)
-    changes: Counter[str] = Counter()
+    changes = sum((draft.changes for draft in drafts), Counter[str]())
     sequences: list[Sequence] = []
     for draft in drafts:
         if overlong == "truncate":

@@ -5,20 +5,22 @@ bos image_start patch*n image_end A cat. eos
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from shardkit.errors import ConfigError
-from shardkit.media.processors import PROCESSORS
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
-from shardkit.sequence.recipes.captions import CAPTIONS, alternatives
+from shardkit.sequence.recipes.captions import CAPTIONS, alternatives, single_images
 from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish, has_roles
+from shardkit.sequence.recipes.heads import completed_order, cut_labels
+from shardkit.sequence.recipes.refused import Refused
+from shardkit.sequence.recipes.with_images import WithImages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shardkit.media.processors import Processor
     from shardkit.records import Example
@@ -29,7 +31,7 @@ _OBJECTIVE_OF = {"caption": "caption", "ocr": "ocr"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Vlm:
+class Vlm(WithImages):
     """Caption, page and interleaved examples; an example without images is an ordinary text.
 
     An image with no text behind it stays: eos follows from it. Only an image that is left in a window without any
@@ -37,11 +39,10 @@ class Vlm:
     """
 
     NAME: ClassVar[str] = "vlm"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     MAX_TOKENS: ClassVar[int] = 4096
     CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
     TARGETS: ClassVar[tuple[str, ...]] = ("text", "caption", "ocr")
-    PROMPTS: ClassVar[bool] = False
 
     bos: str = AUTO
     """Control token before everything; "" for none, "auto" for the tokenizer's."""
@@ -58,37 +59,18 @@ class Vlm:
     separator: str = "\n"
     """Stands between two texts with no image between them; a target like the text behind it."""
     captions: str = "all"
-    """Of several captions of one image: all (a sequence each), first, or joined."""
-    processor: str = "square"
-    """Image processor, by its name in shardkit.media.processors."""
-    image_size: int = 224
-    """Pixels; see the processor."""
-    patch: int = 14
-    """Pixels along the side of a patch."""
-    merge: int = 2
-    """Patches along the side of a slot."""
+    """Of several captions of one image: all (a sequence each), one (another in each pass), joined, or first."""
+    seed: int = 0
+    """From which captions=one draws the order of an example's captions."""
+    one_image_rows: bool = False
+    """Cut an example into sequences of one image each, for models that take one image a row."""
 
-    def __post_init__(self) -> None:
-        for field, value, known in (("captions", self.captions, CAPTIONS), ("processor", self.processor, PROCESSORS)):
-            if value not in known:
-                raise ConfigError(
-                    f"{field}={value!r} is none of {', '.join(known)}", hint=f"choose one with --set {field}=NAME"
-                )
-
-    def recipe(self) -> dict[str, Any]:
-        return {
-            "name": self.NAME,
-            "version": self.VERSION,
-            **asdict(self),
-            "image_processor": self.image_processor().recipe(),
-        }
-
-    @property
-    def patch_pixels(self) -> int:
-        return self.patch * self.patch
-
-    def image_processor(self) -> Processor:
-        return PROCESSORS[self.processor](image_size=self.image_size, patch=self.patch, merge=self.merge)
+    def _check(self) -> None:
+        if self.captions not in CAPTIONS:
+            raise ConfigError(
+                f"captions={self.captions!r} is none of {', '.join(CAPTIONS)}",
+                hint="choose one with --set captions=NAME",
+            )
 
     def build(
         self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str
@@ -96,39 +78,55 @@ class Vlm:
         if has_roles(example):
             return Built(reason="has_roles", detail="a segment has a role or a name")
         assert processor is not None, "vlm has an image processor"
-        drafts = [self._draft(example, chosen, tokenizer, processor) for chosen in alternatives(example, self.captions)]
-        room = max_tokens - bool(self.bos) - 1
-        longest = max((end - start for draft in drafts for start, end in draft.spans), default=0)
-        if longest > room:
-            return Built(
-                reason="image_too_long",
-                detail=f"an image takes {longest} tokens; {max_tokens} leave room for {room} beside bos and a target",
-            )
+        drafts: list[Draft] = []
+        try:
+            for number, texts in enumerate(alternatives(example, self.captions, self.seed)):
+                chosen: list[list[int]] = texts
+                if self.one_image_rows:
+                    chosen = [row for one in texts for row in single_images(example, one)]
+                rows = [self._draft(example, row, tokenizer, processor, number) for row in chosen]
+                # Of an image alone only the end would be learned.
+                drafts += [row for row in rows if row.has_target] or rows[:1] if self.one_image_rows else rows
+        except Refused as refused:
+            return Built(reason=refused.reason, detail=refused.detail)
+        refused_for = no_room(drafts, max_tokens, has_bos=bool(self.bos))
+        if refused_for is not None:
+            return refused_for
         return finish(example, drafts, max_tokens, overlong)
 
-    def _draft(self, example: Example, chosen: Iterable[int], tokenizer: Encoder, processor: Processor) -> Draft:
+    def _draft(
+        self, example: Example, chosen: Iterable[int], tokenizer: Encoder, processor: Processor, alternative: int
+    ) -> Draft:
         controls = tokenizer.controls
         before, after = ([controls[name]] if name else [] for name in (self.image_start, self.image_end))
         separator = tokenizer.encode(self.separator)
-        objectives = _objectives(example)
-        draft = Draft()
+        objectives = objectives_of(example)
+        draft = Draft(alternative)
         draft.add_control(controls, self.bos)
         for index in chosen:
             segment = example.segments[index]
             if segment.image is not None:
                 image = example.images[segment.image]
-                geometry = processor.geometry(image.height, image.width)
-                draft.add_image(segment.image, geometry, before, controls[self.image_patch], after)
+                geometry = self.geometry(image, processor)
+                labels, num_cut = cut_labels(image.ocr_labels, geometry.slots)
+                draft.changes["labels_truncated"] += num_cut
+                draft.add_image(
+                    segment.image,
+                    geometry,
+                    before,
+                    controls[self.image_patch],
+                    after,
+                    ocr_labels=labels,
+                    reading_order=completed_order(image.reading_order, geometry.slots),
+                )
             elif segment.text:
                 objective = 0 if segment.supervised is False else objectives[index]
                 draft.add_text(tokenizer.encode(segment.text), objective, separator)
-        # What the end is a target of: the last text's objective, so that no objective gets tokens of another.
-        last = next((o for o in reversed(draft.objectives) if o), OBJECTIVES["text"])
-        draft.add_control(controls, self.eos, last if self.supervise_eos else 0)
+        draft.add_control(controls, self.eos, draft.last_objective() if self.supervise_eos else 0)
         return draft
 
 
-def _objectives(example: Example) -> list[int]:
+def objectives_of(example: Example) -> list[int]:
     """The objective of each segment, by the first relation that covers it; a relation without segments covers all."""
     found = [OBJECTIVES["text"]] * len(example.segments)
     for relation in reversed(example.relations):
@@ -136,3 +134,15 @@ def _objectives(example: Example) -> list[int]:
         for index in relation.segments or range(len(found)):
             found[index] = objective
     return found
+
+
+def no_room(drafts: Sequence[Draft], max_tokens: int, *, has_bos: bool) -> Built | None:
+    """The refusal of an image that is too long for any sequence with a target behind it; None where there is room."""
+    room = max_tokens - has_bos - 1
+    longest = max((end - start for draft in drafts for start, end in draft.spans), default=0)
+    if longest <= room:
+        return None
+    return Built(
+        reason="image_too_long",
+        detail=f"an image takes {longest} tokens; {max_tokens} leave room for {room} beside bos and a target",
+    )

@@ -10,7 +10,7 @@ from shardkit.sequence.recipes import RECIPES, configure
 
 def test_text_is_read_as_what_the_field_holds() -> None:
     recipe = configure(RECIPES["vlm"], {"image_size": "56", "supervise_eos": "False", "bos": "", "separator": "7"})
-    assert (recipe.image_size, recipe.supervise_eos, recipe.bos, recipe.separator) == (56, False, "", "7")
+    assert (recipe.processor.image_size, recipe.supervise_eos, recipe.bos, recipe.separator) == (56, False, "", "7")
     assert configure(RECIPES["vlm"], {"image_size": 56, "supervise_eos": False, "bos": "", "separator": "7"}) == recipe
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardkit.errors import ConfigError
+from shardkit.media.processors import PROCESSORS
 from shardkit.records import Example, Relation, Segment
 from shardkit.sequence.recipes import RECIPES, Built, bind, configure
 from shardkit.text.tokenizer import Tokenizer
@@ -32,7 +33,9 @@ def build(
     tokenizer: Tokenizer = TOKENIZER,
     **fields: Any,
 ) -> Built:
-    recipe = bind(configure(RECIPES["vlm"], {"image_size": 28, **fields}), tokenizer.controls)
+    settings = {"image_size": 28, **fields}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    recipe = bind(configure(RECIPES["vlm"], settings), tokenizer.controls)
     return recipe.build(example, tokenizer, recipe.image_processor(), max_tokens, overlong)
 
 
@@ -163,6 +166,150 @@ def test_no_text_is_a_target_twice_where_images_have_captions_of_their_own() -> 
     assert [[slot.image for slot in sequence.slots] for sequence in built.sequences] == [[0, 1], [0]]
 
 
+def test_one_caption_a_pass_in_an_order_that_is_drawn() -> None:
+    built = build(TWO, captions="one")
+    assert [(s.alternative, s.alternatives, s.window) for s in built.sequences] == [(0, 3, 0), (1, 3, 1), (2, 3, 2)]
+    assert sorted(texts(built)) == ["one", "three", "two"]
+    assert texts(build(TWO, captions="one")) == texts(built)
+    orders = {tuple(texts(build(TWO, captions="one", seed=seed))) for seed in range(50)}
+    assert len(orders) == 6
+
+
+def test_an_image_with_fewer_captions_begins_anew() -> None:
+    relations = [caption(1, 0), caption(2, 0), caption(4, 1), caption(5, 1), caption(6, 1)]
+    built = build(make_example(0, "a1", "a2", 1, "b1", "b2", "b3", relations=relations), captions="one")
+    found = [(text[:2], text[2:]) for text in texts(built)]
+    assert sorted(b for _, b in found) == ["b1", "b2", "b3"]
+    assert found[0][0] == found[2][0] != found[1][0]
+    assert {a for a, _ in found} == {"a1", "a2"}
+
+
+def test_windows_of_one_alternative_share_its_number() -> None:
+    relations = [caption(1, 0), caption(2, 0)]
+    built = build(make_example(0, "abcdefgh", "ijklmnop", relations=relations), captions="one", max_tokens=8)
+    assert [(s.alternative, s.window) for s in built.sequences] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+    assert {s.alternatives for s in built.sequences} == {2}
+
+
+@pytest.mark.parametrize("example", [make_example(0, "a", relations=[caption(1, 0)]), make_example("a", 0, "b")])
+def test_without_a_choice_there_is_one_alternative(example: Example) -> None:
+    (sequence,) = build(example, captions="one").sequences
+    assert (sequence.alternative, sequence.alternatives) == (0, 1)
+
+
+# ------------------------------------------------------------------ one image a row
+def test_rows_of_one_image_each() -> None:
+    built = build(make_example("t", 0, "a", 1, 2, "b", 0, "c"), one_image_rows=True)
+    assert [(texts(built)[k], [s.image for s in q.slots]) for k, q in enumerate(built.sequences)] == [
+        ("ta", [0]),
+        ("b", [2]),
+        ("c", [0]),
+    ]
+    assert all(s.input_ids[0] == BOS and s.input_ids[-1] == EOS for s in built.sequences)
+    assert built.changes == {"images_dropped": 1}  # image 1 has no text of its own
+
+
+def test_rows_of_one_image_and_captions_by_choice() -> None:
+    relations = [caption(1, 0), caption(2, 0), caption(4, 1)]
+    example = make_example(0, "a1", "a2", 1, "b", relations=relations)
+    built = build(example, one_image_rows=True, captions="all")
+    assert texts(built) == ["a1", "b", "a2"]
+    built = build(example, one_image_rows=True, captions="one")
+    assert [(s.alternative, len(s.slots)) for s in built.sequences] == [(0, 1), (0, 1), (1, 1), (1, 1)]
+    assert [text for text in texts(built) if text == "b"] == ["b", "b"]
+
+
+def test_a_text_without_images_is_one_row() -> None:
+    assert texts(build(make_example("a", "b"), one_image_rows=True)) == ["a\nb"]
+
+
+# ------------------------------------------------------------------ labels and reading order
+def labelled(**fields: Any) -> Example:
+    return make_example(0, "abcdefgh", images=(replace(make_image(), **fields),))
+
+
+def test_labels_and_reading_order_follow_their_image() -> None:
+    built = build(labelled(ocr_labels=(7, 8, 9), reading_order=(2, 0)), image_size=56)
+    (slot,) = built.sequences[0].slots
+    assert (slot.ocr_labels, slot.reading_order) == ((7, 8, 9), (2, 0, 1, 3))
+    cut = build(labelled(ocr_labels=(7,) * 6), image_size=56)
+    assert cut.sequences[0].slots[0].ocr_labels == (7,) * 4
+    assert cut.changes == {"labels_truncated": 2}
+
+
+def test_what_is_missing_is_not_made_up() -> None:
+    for fields in ({}, {"ocr_labels": (), "reading_order": ()}):
+        (slot,) = build(labelled(**fields)).sequences[0].slots
+        assert (slot.ocr_labels, slot.reading_order) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("order", "detail"),
+    [
+        ((0, 4), "reading_order names slot 4, the image has 4 slots"),
+        ((-1,), "reading_order names slot -1, the image has 4 slots"),
+        ((1, 3, 1), "reading_order names slot 1 twice"),
+    ],
+)
+def test_a_reading_order_that_does_not_fit_is_refused(order: tuple[int, ...], detail: str) -> None:
+    built = build(labelled(reading_order=order), image_size=56)
+    assert (built.reason, built.detail, built.sequences) == ("bad_reading_order", detail, ())
+
+
+def test_labels_go_with_an_image_that_is_cut_away() -> None:
+    images = (replace(make_image(number=0), ocr_labels=(5,)), replace(make_image(number=1), ocr_labels=(6,)))
+    built = build(make_example(0, "abcdef", 1, "gh", images=images), max_tokens=12, overlong="truncate")
+    assert [(slot.image, slot.ocr_labels) for slot in built.sequences[0].slots] == [(0, (5,))]
+    assert built.changes["images_dropped"] == 1
+
+
+# ------------------------------------------------------------------ processors and the model
+def test_a_model_with_another_number_of_slots_is_refused_with_both_numbers() -> None:
+    message = "the square processor gives every image 64 slots, compress_to is 4"
+    with pytest.raises(ConfigError, match=message):
+        configure(RECIPES["vlm"], {"compress_to": "4"})
+    assert configure(RECIPES["vlm"], {"compress_to": "4", "image_size": "56"})
+    built = build(make_example(0, "a"), processor="pixel-budget", image_size=None, compress_to=4)
+    assert (built.reason, built.detail) == (
+        "slots_mismatch",
+        "an image of 32 x 48 takes 6 slots, compress_to is 4",
+    )
+
+
+def test_height_comes_before_width() -> None:
+    """A picture 28 high and 56 wide is one row of two slots."""
+    example = make_example(0, "a", images=(make_image(28, 56),))
+    built = build(example, processor="pixel-budget", image_size=None, min_pixels=784)
+    (slot,) = built.sequences[0].slots
+    assert (slot.height, slot.width, slot.count) == (28, 56, 2)
+
+
+def test_a_slot_says_what_of_its_canvas_is_filled_up() -> None:
+    example = make_example(0, "a", images=(make_image(100, 200),))
+    (slot,) = build(example, processor="letterbox", image_size=56).sequences[0].slots
+    assert (slot.height, slot.width, slot.used_height, slot.used_width) == (56, 56, 28, 56)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_every_processor_serves_and_is_made_again_from_the_record(processor: str) -> None:
+    built = build(
+        make_example(0, "a", images=(make_image(300, 800),)), processor=processor, image_size=None, max_tokens=9000
+    )
+    (slot,) = built.sequences[0].slots
+    assert slot.count == PROCESSORS[processor]().geometry(300, 800).slots
+    recorded = configure(RECIPES["vlm"], {"processor": processor}).recipe()
+    name, version, stated = (recorded.pop(key) for key in ("name", "version", "image_processor"))
+    again = configure(RECIPES[name], recorded)
+    assert again.recipe() == {"name": name, "version": version, **recorded, "image_processor": stated}
+
+
+def test_a_setting_of_another_processor_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match="recipe vlm has no setting 'image_size' with processor=tiles; it has compress_to"
+    ):
+        configure(RECIPES["vlm"], {"processor": "tiles", "image_size": "56"})
+
+
 # ------------------------------------------------------------------ too long
 def test_windows_share_one_token_and_divide_no_image() -> None:
     built = build(make_example("abcdef", 0, "gh"), max_tokens=9)
@@ -246,7 +393,8 @@ def test_all_fields_enter_the_fingerprint() -> None:
     plain = configure(RECIPES["vlm"], {})
     changed = {
         "bos": "x", "eos": "x", "image_start": "x", "image_patch": "x", "image_end": "x", "supervise_eos": False,
-        "separator": " ", "captions": "first", "image_size": 56, "patch": 7, "merge": 1,
+        "separator": " ", "captions": "first", "seed": 1, "one_image_rows": True, "compress_to": 64,
+        "image_size": 56, "patch": 7, "merge": 1, "resampling": "box", "normalisation": "half",
     }  # fmt: skip
     fields = set(plain.recipe()) - {"name", "version", "image_processor", "processor"}
     assert fields == set(changed)

@@ -1,0 +1,85 @@
+"""What recipes share that make sequences with images: a processor, its settings, and how many slots a model expects."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardkit.errors import ConfigError
+from shardkit.media.processors import Processor, Square
+from shardkit.sequence.recipes.refused import Refused
+
+if TYPE_CHECKING:
+    from shardkit.media.processors import Geometry
+    from shardkit.records import Image
+
+SQUARE = Square()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithImages:
+    """Settings of the processor are settings of the recipe: `configure` hands them on, `recipe` lists them."""
+
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int]
+    PROMPTS: ClassVar[bool] = False
+
+    processor: Processor = SQUARE
+    """Image processor, by its name in shardkit.media.processors; or hf:DIR, which stands for one of them."""
+    compress_to: int = 0
+    """Slots of an image that the model's tower gives; 0 = any number. Images that take another number are refused."""
+
+    def __post_init__(self) -> None:
+        if self.compress_to < 0:
+            raise ConfigError(
+                f"compress_to is {self.compress_to}", hint="give the model's number: --set compress_to=N, 0 for none"
+            )
+        slots = self.processor.fixed_slots
+        if self.compress_to and slots not in (None, self.compress_to):
+            raise ConfigError(
+                f"the {self.processor.NAME} processor gives every image {slots} slots, compress_to is {self.compress_to}",
+                hint="change the size or the patches with --set, or set compress_to to what the model was built with",
+            )
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse settings that contradict one another."""
+
+    def recipe(self) -> dict[str, Any]:
+        """Name, version and all fields, the processor's beside them: what goes into the fingerprint."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            "name": self.NAME,
+            "version": self.VERSION,
+            **own,
+            **settings_of(self.processor),
+            "processor": self.processor.NAME,
+            "image_processor": self.processor.recipe(),
+        }
+
+    @property
+    def patch_pixels(self) -> int:
+        return self.processor.patch**2
+
+    def image_processor(self) -> Processor:
+        return self.processor
+
+    def geometry(self, image: Image, processor: Processor) -> Geometry:
+        """Of an image of an example.
+
+        Raises:
+            Refused: where its slots are not those of `compress_to`.
+        """
+        geometry = processor.geometry(image.height, image.width)
+        if self.compress_to and geometry.slots != self.compress_to:
+            raise Refused(
+                "slots_mismatch",
+                f"an image of {image.height} x {image.width} takes {geometry.slots} slots, "
+                f"compress_to is {self.compress_to}",
+            )
+        return geometry
+
+
+def settings_of(processor: Processor) -> dict[str, Any]:
+    """Its fields, by name."""
+    return asdict(processor)  # type: ignore[call-overload,no-any-return]  # every processor is a dataclass
