@@ -74,22 +74,25 @@ class ArrowWriter:
 
     def add(self, rows: Rows) -> None:
         """Add examples behind those that are there."""
-        start = 0
+        borders = [0]
         for stop, size in enumerate(rows.sizes, 1):
             self._pending_rows += 1
             self._pending_bytes += size
             if self._pending_rows >= BLOCK_ROWS or self._pending_bytes >= BLOCK_BYTES:
-                self._pending.append(rows.slice(start, stop))
+                borders.append(stop)
+                self._pending_rows = self._pending_bytes = 0
+        whole = len(borders) - 1
+        if borders[-1] < len(rows):
+            borders.append(len(rows))
+        for number, part in enumerate(rows.cut(borders)):
+            self._pending.append(part)
+            if number < whole:
                 self._flush()
-                start = stop
-        if start < len(rows):
-            self._pending.append(rows.slice(start, len(rows)))
 
     def _flush(self) -> None:
         if self._pending:
             self._table.write(_block(self._pending))
         self._pending = []
-        self._pending_rows = self._pending_bytes = 0
 
     def close(self) -> Written:
         self._flush()

@@ -6,8 +6,9 @@ process that makes examples hands columns to the one that writes them (`Rows`), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -60,20 +61,29 @@ class Rows:
 
     def slice(self, start: int, stop: int) -> Rows:
         """The examples from `start` on, up to `stop`."""
-        if start == 0 and stop == len(self):
-            return self
-        first, last = sum(self.num_images[:start]), sum(self.num_images[:stop])
-        origin, past = sum(self.num_origins[:start]), sum(self.num_origins[:stop])
-        return Rows(
-            facts=self.facts.slice(start, stop - start),
-            pictures=self.pictures[first:last],
-            sizes=self.sizes[start:stop],
-            num_images=self.num_images[start:stop],
-            num_origins=self.num_origins[start:stop],
-            places=self.places.slice(start, stop - start),
-            assets=self.assets.slice(first, last - first),
-            provenance=self.provenance.slice(origin, past - origin),
+        return next(self.cut((start, stop)))
+
+    def cut(self, borders: Sequence[int]) -> Iterator[Rows]:
+        """The examples between each two of some ascending borders."""
+        images, origins = (
+            np.append(0, np.cumsum(counts, dtype=np.int64)) for counts in (self.num_images, self.num_origins)
         )
+        for start, stop in pairwise(borders):
+            if start == 0 and stop == len(self):
+                yield self
+                continue
+            first, last = int(images[start]), int(images[stop])
+            origin, past = (int(origins[min(at, len(self.num_origins))]) for at in (start, stop))
+            yield Rows(
+                facts=self.facts.slice(start, stop - start),
+                pictures=self.pictures[first:last],
+                sizes=self.sizes[start:stop],
+                num_images=self.num_images[start:stop],
+                num_origins=self.num_origins[start:stop],
+                places=self.places.slice(start, stop - start),
+                assets=self.assets.slice(first, last - first),
+                provenance=self.provenance.slice(origin, past - origin),
+            )
 
     def __reduce__(self) -> tuple[Callable[..., Rows], tuple[object, ...]]:
         # A batch that is pickled as it is takes its types along with every column.

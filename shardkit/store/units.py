@@ -196,24 +196,28 @@ class UnitWriter:
             )
 
     def _extend(self, rows: Rows) -> None:
-        sources = rows.facts["source"].to_pylist()
-        start = 0
-        for row, (size, num_images, pixels) in enumerate(zip(rows.sizes, rows.num_images, rows.pixels(), strict=True)):
+        for part in rows.cut(self._borders(rows.sizes)):
             shard = self._open = self._open or self._new_shard()
-            for totals in (shard.counts, self._by_source.setdefault(sources[row], Counter())):
-                totals["examples"] += 1
-                totals["images"] += num_images
-                totals["pixels"] += pixels
-                totals["bytes"] += size
-            shard.bytes += size
+            for source, totals in _totals(part):
+                shard.counts.update(totals)
+                self._by_source.setdefault(source, Counter()).update(totals)
+            shard.bytes += sum(part.sizes)
+            self._write(shard, part)
             if shard.bytes >= self._shard_size:
-                self._write(shard, rows.slice(start, row + 1))
                 self._close_shard()
-                start = row + 1
-        if self._open is not None:
-            self._write(self._open, rows.slice(start, len(rows)))
         self._parts.setdefault("assets", []).append(rows.assets)
         self._parts.setdefault("provenance", []).append(rows.provenance)
+
+    def _borders(self, sizes: Sequence[int]) -> list[int]:
+        """Where shards close, from 0 to the number of rows: with the row that fills them."""
+        ends = np.cumsum(sizes, dtype=np.int64)
+        room = self._shard_size - (self._open.bytes if self._open else 0)
+        borders = [0]
+        while borders[-1] < len(sizes):
+            before = int(ends[borders[-1] - 1]) if borders[-1] else 0
+            borders.append(min(int(np.searchsorted(ends, before + room)) + 1, len(sizes)))
+            room = self._shard_size
+        return borders
 
     def _new_shard(self) -> _OpenShard:
         temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
@@ -372,6 +376,21 @@ class UnitWriter:
 
     def _place(self, temporary: Path, final: Path) -> None:
         publish_content(temporary, final)
+
+
+def _totals(rows: Rows) -> Iterator[tuple[str, dict[str, int]]]:
+    """Of each source that has rows: their totals."""
+    sources = rows.facts["source"].dictionary_encode()
+    codes, names = np.asarray(sources.indices), sources.dictionary.to_pylist()
+    columns = {
+        "examples": np.ones(len(rows), np.int64),
+        "images": np.array(rows.num_images, np.int64),
+        "pixels": np.array(rows.pixels(), np.int64),
+        "bytes": np.array(rows.sizes, np.int64),
+    }
+    for code, source in enumerate(names):
+        own = codes == code
+        yield source, {name: int(values[own].sum()) for name, values in columns.items()}
 
 
 def _members(rows: Rows, *, first_row: int, shard_index: int) -> pa.RecordBatch:
