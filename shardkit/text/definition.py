@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _BYTES = frozenset(ByteLevel.alphabet())
+_PLAIN = [byte for byte in range(256) if chr(byte) in _BYTES]
+_BYTE_OF = {chr(byte): byte for byte in _PLAIN}
+_BYTE_OF |= {chr(256 + place): byte for place, byte in enumerate(byte for byte in range(256) if byte not in _PLAIN)}
+"""Letter that stands for a byte -> the byte: itself where it can be printed, else the next letter from U+0100 on."""
 
 
 def data_definition(definition: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +101,15 @@ def keeps_every_text(definition: dict[str, Any]) -> bool:
         and _is_byte_level(definition.get("decoder"), "decoders")
         and model["vocab"].keys() >= _BYTES
     )
+
+
+def spelling(definition: dict[str, Any], name: str) -> bytes:
+    """What an entry of the vocabulary stands for: its bytes, or its text in UTF-8 with the mark of a space as a space."""
+    if _is_byte_level(definition.get("decoder"), "decoders"):
+        known = [_BYTE_OF.get(letter) for letter in name]
+        if None not in known:
+            return bytes(byte for byte in known if byte is not None)
+    return name.replace("\u2581", " ").encode()
 
 
 def _is_byte_level(part: dict[str, Any] | None, steps: str) -> bool:

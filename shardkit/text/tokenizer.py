@@ -6,6 +6,7 @@ tokenizer.json -> all tokens  -> decode, token_id        what the model reads
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,14 @@ from tokenizers import Tokenizer as Backend
 
 from shardkit.digest import canonical_json, xxh3
 from shardkit.errors import ConfigError
-from shardkit.text.definition import data_definition, keeps_every_text, next_id, unknown_id, with_added_tokens
+from shardkit.text.definition import (
+    data_definition,
+    keeps_every_text,
+    next_id,
+    spelling,
+    unknown_id,
+    with_added_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,6 +103,18 @@ class Tokenizer:
         if not missing:
             return self
         return Tokenizer(with_added_tokens(self._definition, missing), config=self._config, where=self._where)
+
+    @cached_property
+    def entries(self) -> Mapping[str, int]:
+        """The vocabulary without control tokens, as the file spells it: what texts can be encoded to."""
+        vocab = self._definition["model"]["vocab"]
+        every = vocab.items() if isinstance(vocab, dict) else ((piece, i) for i, (piece, _) in enumerate(vocab))
+        return MappingProxyType({name: i for name, i in every if i not in self._never})
+
+    @cached_property
+    def spellings(self) -> frozenset[bytes]:
+        """The entries as what they stand for, so that vocabularies of different kinds can be compared."""
+        return frozenset(spelling(self._definition, name) for name in self.entries)
 
     def token_id(self, name: str) -> int | None:
         """The id of the control token `name`, or None; ordinary vocabulary entries are not looked up."""

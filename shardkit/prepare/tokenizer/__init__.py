@@ -1,0 +1,1 @@
+"""Tokenizers: trained on the text of datasets, and measured on it."""
