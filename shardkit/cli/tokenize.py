@@ -44,6 +44,12 @@ from shardkit.sequence.recipes import OVERLONG, RECIPES
     help="A setting of the recipe, before its file. Repeatable.",
 )
 @click.option(
+    "--chat-template",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A tokenizer_config.json or jinja2 file, for recipes of dialogues. [default: the project's own]",
+)
+@click.option(
     "--max-tokens",
     type=click.IntRange(min=2),
     metavar="L",
@@ -77,6 +83,7 @@ def command(
     tokenizer: Path,
     recipe: str,
     settings: tuple[str, ...],
+    chat_template: Path | None,
     max_tokens: int | None,
     overlong: str,
     add_control_tokens: bool,
@@ -105,6 +112,7 @@ def command(
         tokenizer=tokenizer,
         recipe=recipe,
         settings=parse_pairs(settings, "--set"),
+        chat_template=chat_template,
         max_tokens=max_tokens,
         overlong=overlong,
         add_control_tokens=add_control_tokens,

@@ -243,6 +243,8 @@ def image_processor(dataset: Dataset) -> Processor | None:
     recorded = dict(dataset.recipe["recipe"])
     name, stated = recorded.pop("name"), recorded.pop("image_processor", None)
     recorded.pop("version")
+    if stated is None:
+        return None
     processor: Processor | None = configure(RECIPES[name], recorded).image_processor()
     found = processor.recipe() if processor else None
     if found != stated:

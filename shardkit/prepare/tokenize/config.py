@@ -19,6 +19,8 @@ class TokenizeConfig:
     """A name of RECIPES, or a TOML file with `name` and settings."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the recipe, before those of its file."""
+    chat_template: Path | None = None
+    """The file of a chat template, for recipes of dialogues; None is the project's own."""
     max_tokens: int | None = None
     """Longest sequence; None is the recipe's own default."""
     overlong: str = "window"

@@ -94,7 +94,7 @@ def planned(config: TokenizeConfig) -> Planned:
         ConfigError: for an impossible setting or a missing control token.
         IntegrityError: where an input is damaged.
     """
-    recipe = read_recipe(config.recipe, config.settings)
+    recipe = read_recipe(config.recipe, config.settings, config.chat_template)
     max_tokens = recipe.MAX_TOKENS if config.max_tokens is None else config.max_tokens
     if max_tokens < 2:
         raise ConfigError("a sequence needs room for two tokens", hint="raise --max-tokens")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.recipes import RECIPES, Recipe, configure, guess
+from shardkit.text.template import ChatTemplate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,22 +20,60 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def read_recipe(name: str, settings: Mapping[str, str]) -> Recipe:
+_TEMPLATE = "chat_template"
+
+
+def read_recipe(name: str, settings: Mapping[str, str], chat_template: Path | None = None) -> Recipe:
     """The recipe `name`, or the one that the TOML file `name` describes, with `settings` laid over it.
+
+    A setting that holds texts or a chat template may be the name of a file, which is read here; files that a TOML file
+    names lie beside it.
+
+    Args:
+        chat_template: the file of a chat template, before that of the settings.
 
     Raises:
         ConfigError: for an unknown recipe or setting, or an unreadable file.
     """
     described: dict[str, Any] = {}
+    beside = Path()
     if name not in RECIPES and (name.endswith(".toml") or Path(name).is_file()):
-        described = _read(Path(name))
+        described, beside = _read(Path(name)), Path(name).parent
         name = str(described.pop("name", ""))
     if name not in RECIPES:
         raise ConfigError(
             f"there is no recipe {name!r}; there are {', '.join(RECIPES)}",
             hint=f"choose one with --recipe{guess(name, RECIPES)}, or give a TOML file with name = ... in it",
         )
-    return configure(RECIPES[name], {**described, **settings})
+    given = {_TEMPLATE: str(chat_template)} if chat_template is not None else {}
+    if given and _TEMPLATE not in {field.name for field in fields(RECIPES[name])}:
+        raise ConfigError(f"recipe {name} has no chat template", hint="leave out --chat-template")
+    stated = {**_with_files(name, described, beside), **_with_files(name, {**settings, **given}, Path())}
+    return configure(RECIPES[name], stated)
+
+
+def _with_files(name: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`settings` with what the files hold that they name."""
+    held = {field.name: field.default for field in fields(RECIPES[name])}
+    found = dict(settings)
+    for key, value in settings.items():
+        if isinstance(value, str) and key == _TEMPLATE and key in held:
+            found[key] = ChatTemplate.load(folder / value)
+        elif isinstance(value, str) and isinstance(held.get(key), tuple):
+            found[key] = _lines(folder / value)
+    return found
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a text file that are not blank."""
+    try:
+        return [line.strip() for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the texts cannot be read ({getattr(error, 'strerror', None) or 'it is no UTF-8 text'})",
+            where=str(file),
+            hint="give a text file that has one text in each line",
+        ) from error
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardkit.sequence.recipes.agent import Agent
 from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Recipe
 from shardkit.sequence.recipes.configure import bind, configure, guess, names_of
+from shardkit.sequence.recipes.dpo import Dpo
 from shardkit.sequence.recipes.overlong import OVERLONG
 from shardkit.sequence.recipes.pretrain import Pretrain
+from shardkit.sequence.recipes.rlaif import Rlaif
 from shardkit.sequence.recipes.sft import Sft
 from shardkit.sequence.recipes.vlm import Vlm
 
-RECIPES: dict[str, type[Any]] = {"pretrain": Pretrain, "sft": Sft, "vlm": Vlm}
+RECIPES: dict[str, type[Any]] = {
+    "pretrain": Pretrain,
+    "sft": Sft,
+    "dpo": Dpo,
+    "rlaif": Rlaif,
+    "agent": Agent,
+    "vlm": Vlm,
+}
 """Name -> recipe, a frozen dataclass that keeps the promises of `Recipe`."""
 
 __all__ = [

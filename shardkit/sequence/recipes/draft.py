@@ -108,7 +108,7 @@ class Draft:
         """Whether `other` says the same, whatever alternative it is of."""
         return (self.ids, self.objectives, self.slots) == (other.ids, other.objectives, other.slots)
 
-    def piece(self, start: int, end: int, window: int, alternatives: int = 1) -> Sequence:
+    def piece(self, start: int, end: int, window: int, alternatives: int = 1, prompt: str | None = None) -> Sequence:
         """Tokens [start, end) as a sequence of their own; its first token has lost what it would follow from."""
         objectives = bytearray(self.objectives[start:end])
         objectives[:1] = bytes(min(1, len(objectives)))
@@ -125,6 +125,7 @@ class Draft:
             window=window,
             alternative=self.alternative,
             alternatives=alternatives,
+            prompt=prompt,
         )
 
 

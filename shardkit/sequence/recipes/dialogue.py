@@ -1,0 +1,212 @@
+"""A dialogue out of an example's segments: turns with their parts, tools, and the messages that they are for others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from shardkit.records import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROLES = ("system", "user", "assistant", "tool")
+PARTS = ("reasoning_content", "", "tool_calls")
+"""Names of an assistant's segments, in the order of a turn; "" is the content, the only part of other roles."""
+TOOLS = "tools"
+"""The name of a segment of any role that lists tools."""
+SIDES = ("chosen", "rejected")
+"""What the names of a preference pair's segments begin with."""
+
+
+class Refused(Exception):  # noqa: N818 - an answer about an example, not a failure
+    """The dialogue cannot be laid out. `reason` is a name of REASONS of the recipes, `detail` one sentence."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    role: str
+    parts: dict[str, Segment] = field(default_factory=dict)
+    """By their names, without those that are missing."""
+
+    def text(self, name: str = "") -> str:
+        return self.parts[name].text or "" if name in self.parts else ""
+
+    @property
+    def reasoning(self) -> str:
+        return self.text("reasoning_content").strip("\n")
+
+    @property
+    def content(self) -> str:
+        """What an assistant says, without line feeds before it; what another says, as it is."""
+        return self.text().lstrip("\n") if self.role == "assistant" else self.text()
+
+    @property
+    def calls(self) -> list[Any]:
+        """Raises Refused where the tool calls are no JSON list."""
+        return read_list(self.text("tool_calls") or "[]", "tool calls")
+
+    def supervised(self, name: str) -> bool:
+        """Whether a part of an assistant's turn is a target, unless it is empty."""
+        return self.role == "assistant" and name in self.parts and self.parts[name].supervised is not False
+
+    def says_the_same(self, other: Turn) -> bool:
+        """Whether role and texts are equal, whatever is supervised."""
+        return self.role == other.role and all(self.text(name) == other.text(name) for name in PARTS)
+
+    def message(self) -> dict[str, Any]:
+        """The turn as chat templates and trainers take it."""
+        message: dict[str, Any] = {"role": self.role, "content": self.text()}
+        if self.text("reasoning_content"):
+            message["reasoning_content"] = self.text("reasoning_content")
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialogue:
+    turns: tuple[Turn, ...]
+    tools: tuple[Any, ...] = ()
+    """All tools of the talk, as JSON values."""
+
+    @property
+    def has_opening(self) -> bool:
+        """Whether a system turn or tools stand before the talk, or anywhere in it."""
+        return bool(self.tools) or any(turn.role == "system" for turn in self.turns)
+
+    def opened(self, text: str) -> Dialogue:
+        """The same with a system turn at its head; without one where the text is empty."""
+        if not text:
+            return self
+        opening = Turn(role="system", parts={"": Segment(kind="text", role="system", text=text)})
+        return replace(self, turns=(opening, *self.turns))
+
+    def __getitem__(self, part: slice) -> Dialogue:
+        """The same with some of the turns."""
+        return replace(self, turns=self.turns[part])
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Raises Refused where tool calls are no JSON list."""
+        return [turn.message() for turn in self.turns]
+
+
+def read_dialogue(segments: Iterable[Segment]) -> Dialogue:
+    """The dialogue that `segments` are.
+
+    Raises:
+        Refused: where they are none, or their tools are no JSON.
+    """
+    turns: list[Turn] = []
+    tools: list[Any] = []
+    for segment in segments:
+        name = segment.name or ""
+        if segment.image is not None:
+            raise Refused("has_images", "an image stands in it")
+        if segment.role not in ROLES:
+            raise Refused("no_dialogue", "a segment has no role" if segment.role is None else "a role is unknown")
+        if name == TOOLS:
+            tools += read_list(segment.text or "", "tools")
+            continue
+        if name not in (PARTS if segment.role == "assistant" else ("",)):
+            raise Refused("no_dialogue", f"a segment of {segment.role} has a name that is no part of its turn")
+        joins = turns and turns[-1].role == segment.role == "assistant" and _follows(name, turns[-1])
+        if not joins:
+            turns.append(Turn(role=segment.role))
+        turns[-1].parts[name] = segment
+    return Dialogue(turns=tuple(turns), tools=tuple(tools))
+
+
+def _follows(name: str, turn: Turn) -> bool:
+    """Whether the part `name` may still come in `turn`."""
+    return all(PARTS.index(there) < PARTS.index(name) for there in turn.parts)
+
+
+def read_pair(segments: Iterable[Segment]) -> tuple[Dialogue, Dialogue]:
+    """The two dialogues of a preference pair, the chosen one first.
+
+    Raises:
+        Refused: where the segments are no pair, or one side is no dialogue.
+    """
+    sides: dict[str, list[Segment]] = {side: [] for side in SIDES}
+    for segment in segments:
+        side, _, name = (segment.name or "").partition(".")
+        if side not in sides:
+            raise Refused("no_pair", "a segment is neither of the chosen nor of the rejected side")
+        sides[side].append(replace(segment, name=name or None))
+    for side, found in sides.items():
+        if not found:
+            raise Refused("no_pair", f"there is no {side} side")
+    chosen, rejected = (read_dialogue(found) for found in sides.values())
+    return chosen, rejected
+
+
+# --------------------------------------------------------------------------- tools and calls, which are JSON
+def read_list(text: str, what: str) -> list[Any]:
+    """The JSON list that `text` is; one object is a list of one.
+
+    Raises:
+        Refused: where it is none.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Refused("bad_tools", f"the {what} are no JSON") from None
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list):
+        raise Refused("bad_tools", f"the {what} are no JSON list")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key comes twice")
+    return value
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def call_text(call: Any) -> str:
+    """The line of a call between its marks; arguments that are a text stand as they are.
+
+    Raises:
+        Refused: where it is no call.
+    """
+    if isinstance(call, dict) and isinstance(call.get("function"), dict):
+        call = call["function"]
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str) or "arguments" not in call:
+        raise Refused("bad_tools", "a tool call has no name or no arguments")
+    arguments = call["arguments"]
+    written = arguments if isinstance(arguments, str) else dump(arguments, "tool calls")
+    return _sayable(f'\n{{"name": "{call["name"]}", "arguments": {written}}}\n', "tool calls")
+
+
+def dump(value: Any, what: str) -> str:
+    """One line of JSON as chat templates write it: spaces behind commas and colons, keys in their order, no escapes.
+
+    Raises:
+        Refused: where it holds what JSON or a tokenizer cannot read.
+    """
+    try:
+        return _sayable(json.dumps(value, ensure_ascii=False, allow_nan=False), what)
+    except (ValueError, RecursionError):
+        raise Refused("bad_tools", f"the {what} hold what JSON cannot say") from None
+
+
+def _sayable(text: str, what: str) -> str:
+    r"""`text`, which no tokenizer can read where an escape like \ud800 left half a character in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Refused("bad_tools", f"the {what} hold half of a surrogate pair") from None
+    return text

@@ -1,0 +1,113 @@
+"""What recipes of prompts share: the turns before a dialogue's last answer, as ids, as text, and as JSON for a sampler."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardkit.sequence.recipes.built import Built
+from shardkit.sequence.recipes.chat import answer_prompt, lay_out
+from shardkit.sequence.recipes.chat_recipe import ChatRecipe
+from shardkit.sequence.recipes.dialogue import Dialogue, Refused, read_dialogue
+from shardkit.sequence.recipes.draft import Draft
+from shardkit.sequence.recipes.draws import happens
+from shardkit.sequence.recipes.finish import distinct, too_long
+from shardkit.sequence.recipes.rendered import render
+from shardkit.text.template import TemplateRefused
+
+if TYPE_CHECKING:
+    from shardkit.media.processors import Processor
+    from shardkit.records import Example
+    from shardkit.sequence.recipes.built import Encoder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptRecipe(ChatRecipe, ABC):
+    """A prompt is never cut: one that is longer than --max-tokens is left out."""
+
+    PROMPTS: ClassVar[bool] = True
+    ANY_TEMPLATE: ClassVar[bool] = True
+    TARGETS: ClassVar[tuple[str, ...]] = ()
+
+    open_thinking_ratio: float = 0.0
+    """Share of the prompts that end with an open think block; the others end with an empty one."""
+
+    @abstractmethod
+    def beside(self, example: Example, last: str) -> dict[str, Any]:
+        """What the JSON of the prompt holds beside text, messages and tools.
+
+        Args:
+            last: the text of the answer that is left away.
+
+        Raises:
+            Refused: where something is missing.
+        """
+
+    def build(
+        self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str
+    ) -> Built:
+        """`processor` is not used."""
+        del processor
+        drafts, prompts = [], []
+        try:
+            dialogue = read_dialogue(example.segments)
+            asked = _asked(dialogue)
+            beside = self.beside(example, dialogue.turns[-1].content)
+            for epoch in range(self.alternatives):
+                drawn = asked.opened(self.opening([dialogue], example, epoch))
+                key = (self.seed, epoch, example.example_id)
+                text, draft = self._prompt(
+                    drawn, tokenizer, epoch, happens(self.open_thinking_ratio, *key, "open thinking")
+                )
+                drafts.append(draft)
+                said = {"text": text, "messages": drawn.messages(), "tools": list(drawn.tools), **beside}
+                prompts.append(json.dumps(said, ensure_ascii=False, separators=(",", ":")))
+        except Refused as refused:
+            return Built(reason=refused.reason, detail=refused.detail)
+        kept, alternatives = distinct(drafts)
+        longest = max(map(len, kept))
+        if longest > max_tokens:
+            return too_long(example, longest, max_tokens, overlong, "raise --max-tokens, or choose --overlong drop")
+        return Built(
+            sequences=tuple(
+                draft.piece(0, len(draft), number, alternatives, prompt)
+                for number, (draft, prompt) in enumerate(zip(kept, prompts, strict=False))
+            )
+        )
+
+    def _prompt(self, dialogue: Dialogue, tokenizer: Encoder, alternative: int, thinking: bool) -> tuple[str, Draft]:
+        """The text and the tokens of a prompt."""
+        # With reasoning given, be it empty, no template looks for it in the content.
+        messages = [
+            {"reasoning_content": "", **message} if message["role"] == "assistant" else message
+            for message in dialogue.messages()
+        ]
+        tools = list(dialogue.tools)
+        options = {"add_generation_prompt": True, "open_thinking": thinking}
+        if self.by_template:
+            rendered = render(self.template, messages, tools, tuple(tokenizer.controls), **options)
+            draft = Draft(alternative)
+            for piece in rendered.pieces:
+                if piece.mark:
+                    draft.add_control(tokenizer.controls, piece.mark)
+                else:
+                    draft.add_text(tokenizer.encode(piece.text), 0, [])
+            return rendered.text, draft
+        pieces = [*lay_out(dialogue, empty_think=True), *answer_prompt(open_thinking=thinking)]
+        try:
+            text = self.template.render(messages, tools=tools, **options)
+        except TemplateRefused as refused:
+            raise Refused("template_refused", str(refused)) from None
+        return text, self.encoded(pieces, tokenizer, alternative, 0)
+
+
+def _asked(dialogue: Dialogue) -> Dialogue:
+    """The turns before the last answer."""
+    if not dialogue.turns or dialogue.turns[-1].role != "assistant":
+        raise Refused("last_turn", "its last turn is not the assistant's")
+    asked = dialogue[:-1]
+    if not asked.turns or asked.turns[-1].role not in ("user", "tool"):
+        raise Refused("no_prompt", "no turn of a user or a tool stands before the last answer")
+    return asked
