@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
 from shardkit.errors import IntegrityError
-from shardkit.trainer.attention import Segments, attend
+from shardkit.loader.segments import Segments, attend
 from shardkit.trainer.layers import Attend, SwiGLU
 from shardkit.trainer.sizes import ModelSize
 from shardkit.trainer.vision import Tower

@@ -26,8 +26,8 @@ from torch.nn.functional import pad, silu
 
 from shardkit.errors import IntegrityError
 from shardkit.loader.patches import Patches
+from shardkit.loader.segments import Segments, attend
 from shardkit.media.processors.omvt import KINDS
-from shardkit.trainer.attention import Segments, attend
 from shardkit.trainer.layers import Attend, SwiGLU
 from shardkit.trainer.sizes import TowerSize
 

@@ -1,8 +1,11 @@
 """The attention layout and its slow form."""
 
 import numpy as np
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
-from shardkit.loader.masks import AttentionLayout
+from shardkit.loader.masks import AttentionLayout, Bounds
 from shardkit.sequence.sequence import Sequence
 from tests.loader.builders import make_host_batch
 
@@ -35,3 +38,70 @@ def test_no_token_attends_across_a_boundary():
 
 def test_nothing_attends_in_an_empty_batch():
     assert layout_of().dense().shape == (0, 0)
+
+
+def by_hand(bounds, size):
+    """Block by block from the dense mask: the lists that hold something, and the lists that hold everything."""
+    mask = bounds.dense().numpy()
+    rows, columns = (-(-length // size) for length in mask.shape)
+    partial, full = [], []
+    for row in range(rows):
+        parts = [mask[row * size : (row + 1) * size, at * size : (at + 1) * size] for at in range(columns)]
+        whole = [part.all() and part.shape[1] == size for part in parts]
+        partial.append([at for at, part in enumerate(parts) if part.any() and not whole[at]])
+        full.append([at for at in range(columns) if whole[at]])
+    return partial, full
+
+
+def lists(bounds, size):
+    found = bounds.blocks(size)
+    return tuple(
+        [row[:count] for row, count in zip(rows.tolist(), counts.tolist(), strict=True)]
+        for rows, counts in ((found.partial, found.num_partial), (found.full, found.num_full))
+    )
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_blocks_written_down_are_those_of_the_dense_mask(size):
+    num_full = num_partial = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        bounds = layout_of(*random.integers(1, 40, int(random.integers(1, 9))).tolist()).bounds
+        assert lists(bounds, size) == by_hand(bounds, size), seed
+        num_partial += int(bounds.blocks(size).num_partial.sum())
+        num_full += int(bounds.blocks(size).num_full.sum())
+    assert num_full > 40
+    assert num_partial > 40 or size == 1
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_blocks_of_images_too(size):
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        rows, keys = int(random.integers(1, 80)), int(random.integers(1, 80))
+        low = np.sort(random.integers(0, keys + 1, rows))
+        high = np.maximum.accumulate(np.maximum(low, np.sort(random.integers(0, keys + 1, rows))))
+        bounds = Bounds(
+            low=torch.tensor(low, dtype=torch.int32), high=torch.tensor(high, dtype=torch.int32), num_keys=keys
+        )
+        partial, full = lists(bounds, size)
+        wanted_partial, wanted_full = by_hand(bounds, size)
+        # What is written down may call a block partial that holds nothing or everything: rows that see nothing lie between.
+        for got, got_full, want, want_full in zip(partial, full, wanted_partial, wanted_full, strict=True):
+            assert set(got_full) <= set(want_full)
+            assert set(want) | set(want_full) <= set(got) | set(got_full)
+            assert not set(got) & set(got_full)
+
+
+def test_the_block_mask_is_the_one_that_torch_makes_element_by_element():
+    layout = layout_of(100, 300, 1, 260, 50)
+    mask = layout.dense()
+    made = create_block_mask(lambda b, h, q, k: mask[q, k], None, None, 711, 711, device="cpu")
+    ours = layout.block_mask
+    assert torch.equal(made.to_dense(), ours.to_dense())
+    assert torch.equal(made.full_kv_num_blocks, ours.full_kv_num_blocks)
+    assert torch.equal(made.kv_num_blocks, ours.kv_num_blocks)
+
+
+def test_an_empty_batch_has_no_blocks():
+    assert lists(layout_of().bounds, 4) == ([], [])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shardkit.errors import IntegrityError
-from shardkit.trainer.attention import attend_dense
+from shardkit.loader.segments import attend_dense
 from shardkit.trainer.model import token_losses
 from tests.trainer.builders import IMAGE_TOKEN, Doc, docs_with_pictures, make_batch, make_model, picture
 

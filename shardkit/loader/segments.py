@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -42,12 +43,23 @@ class Segments:
     ) -> Segments:
         """Segments of these lengths, in the order of the rows; `lengths_k` is `lengths_q` where it is not given."""
         keys = lengths_q if lengths_k is None else lengths_k
+        starts_q, starts_k = ([0, *accumulate(lengths)] for lengths in (lengths_q, keys))
+        return cls.at(starts_q[:-1], lengths_q, starts_k[:-1], keys, device)
+
+    @classmethod
+    def at(
+        cls,
+        starts_q: Sequence[int],
+        lengths_q: Sequence[int],
+        starts_k: Sequence[int],
+        lengths_k: Sequence[int],
+        device: torch.device | str = "cpu",
+    ) -> Segments:
+        """Segments whose keys begin anywhere, and may be those of others too; their queries are side by side."""
         starts: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        start_q = start_k = 0
-        for length_q, length_k in zip(lengths_q, keys, strict=True):
+        for start_q, length_q, start_k, length_k in zip(starts_q, lengths_q, starts_k, lengths_k, strict=True):
             if length_q:
                 starts.setdefault((length_q, length_k), []).append((start_q, start_k))
-            start_q, start_k = start_q + length_q, start_k + length_k
         groups = tuple(
             SegmentGroup(
                 rows_q=(torch.tensor([q for q, _ in at])[:, None] + torch.arange(length_q)).to(device),
@@ -56,7 +68,7 @@ class Segments:
             for (length_q, length_k), at in starts.items()
         )
         rows = torch.cat([group.rows_q.flatten() for group in groups] or [torch.zeros(0, dtype=torch.long)])
-        return cls(lengths_q=tuple(lengths_q), lengths_k=tuple(keys), groups=groups, order=torch.argsort(rows))
+        return cls(lengths_q=tuple(lengths_q), lengths_k=tuple(lengths_k), groups=groups, order=torch.argsort(rows))
 
 
 def attend(
