@@ -6,18 +6,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from shardkit.digest import mix64
 from shardkit.errors import ShardkitError, SourceError
 from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, Quarantined, lay_out
 from shardkit.loader.choices import Rank
 from shardkit.loader.metrics import Timing, figures
 from shardkit.loader.reader import Loaded, Reader
 from shardkit.media.reasons import BadMedia
+from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares
 from shardkit.sequence.sequence import Slot
 
@@ -70,6 +72,7 @@ class Assembler:
         on_bad: raise | quarantine, for pictures that cannot be decoded.
         metadata: read that of each sequence's example too.
         dataset: where it is, for the batches to name.
+        views: show random views of pictures, where the processor has any.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Assembler:
         on_bad: str,
         metadata: bool = False,
         dataset: str = "",
+        views: bool = True,
     ) -> None:
         self._plan = plan
         self._reader = reader
@@ -91,6 +95,7 @@ class Assembler:
         self._on_bad = on_bad
         self._metadata = metadata
         self._dataset = dataset
+        self._views = views
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shardkit-decode") if threads else None
 
     def batches(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
@@ -126,8 +131,9 @@ class Assembler:
         plan, lengths = self._plan, self._plan.lengths
         own = shares(plan.costs(step.packs), self._rank.world_size)[self._rank.rank]
         packs = [step.packs[place] for place in own]
-        rows = [(int(lengths.shard[index]), int(lengths.row[index])) for pack in packs for index in pack]
-        sequences = [self._reader.sequence(shard, row) for shard, row in rows]
+        members = [member for pack in packs for member in pack]
+        rows = [(int(lengths.shard[index]), int(lengths.row[index])) for index in members]
+        sequences = [self._sequence(shard, row, member) for (shard, row), member in zip(rows, members, strict=True)]
         bounds = np.cumsum([0, *(len(pack) for pack in packs)]).tolist()
         buffers = lay_out(
             [[loaded.sequence for loaded in sequences[bounds[i] : bounds[i + 1]]] for i in range(len(packs))],
@@ -137,21 +143,32 @@ class Assembler:
         )
         timing = Timing(pack_seconds=time.perf_counter() - began)
         pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers, timing=timing)
+        seed = plan.settings.seed
         slots = [
             (number, loaded, slot)
             for number, loaded in enumerate(sequences)
             for slot in sorted(loaded.sequence.slots, key=lambda slot: slot.start)
         ]
         for (number, loaded, slot), place in zip(slots, buffers.places, strict=True):
-            decode = partial(self._decode, timing, loaded, slot, place)
+            chance = mix64(seed, step.epoch, loaded.example_id, slot.image) if self._views else None
+            decode = partial(self._decode, timing, loaded, slot, place, chance)
             future = self._threads.submit(decode) if self._threads else None
             pending.pictures.append(_Picture(sequence=number, loaded=loaded, slot=slot, decode=decode, future=future))
         return pending
 
-    def _decode(self, timing: Timing, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8]) -> None:
+    def _decode(
+        self, timing: Timing, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8], chance: int | None
+    ) -> None:
         began = time.perf_counter()
-        size = self._reader.picture(loaded, slot, place)
+        size = self._reader.picture(loaded, slot, place, chance)
         timing.decoded.append((size, time.perf_counter() - began))
+
+    def _sequence(self, shard: int, row: int, member: int) -> Loaded:
+        """A sequence, or the part of it that a pack has."""
+        loaded = self._reader.sequence(shard, row)
+        if isinstance(member, Part):
+            return replace(loaded, sequence=part_of(loaded.sequence, member))
+        return loaded
 
     def _finish(self, pending: _Pending) -> HostBatch:
         quarantined = []

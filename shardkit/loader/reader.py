@@ -21,7 +21,7 @@ import orjson
 import pyarrow as pa
 
 from shardkit.errors import ConfigError, IntegrityError
-from shardkit.media.decode import decode_rgb
+from shardkit.loader.pictures import Pictures, SlotMismatchError
 from shardkit.media.processors import Processor
 from shardkit.sequence.recipes import RECIPES, configure
 from shardkit.sequence.sequence import Sequence, Slot
@@ -35,7 +35,7 @@ OPEN_SHARDS = 64
 OPEN_BLOCKS = 1024
 """Row blocks of sequences whose columns are at hand."""
 
-_SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width")
+_SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width", "joins")
 _LABELS = ("ocr_labels", "reading_order")
 
 
@@ -87,7 +87,7 @@ class Reader:
     `sequence` is for one thread, `picture` for any number.
     """
 
-    def __init__(self, dataset: Dataset, *, verify: Verify) -> None:
+    def __init__(self, dataset: Dataset, *, verify: Verify, decoder: str = "pillow") -> None:
         self._where = str(dataset.path)
         sequences, examples = dataset.sequence_shards, dataset.shards
         self._sequences: _Recent[TableReader] = _Recent(
@@ -98,7 +98,8 @@ class Reader:
         self._examples_of = [dataset.examples_of(shard) for shard in sequences]
         self._blocks: OrderedDict[int, tuple[pa.RecordBatch, _Block]] = OrderedDict()
         self._lock = threading.Lock()
-        self._processor = image_processor(dataset)
+        processor = image_processor(dataset)
+        self._pictures = None if processor is None else Pictures(processor, decoder)
         recorded = dataset.recipe["recipe"].get("image_processor") or {}
         self.patch: int = recorded.get("patch", 14)
         """Pixels along the side of a patch, and ..."""
@@ -128,8 +129,12 @@ class Reader:
         found: dict[str, Any] = orjson.loads(text)
         return found
 
-    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8]) -> int:
+    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None) -> int:
         """Decode and process the picture of a slot into `out` [H, W, 3].
+
+        Args:
+            chance: decides what of it is shown, where the processor has random views; None shows it as it is, and
+                pictures whose labels or reading order speak of places are always shown so.
 
         Returns:
             Bytes of the picture as it is stored.
@@ -138,20 +143,19 @@ class Reader:
             BadMedia: where it cannot be decoded.
             IntegrityError: where its shard is damaged, or the picture has not the size that the slot was made for.
         """
-        assert self._processor is not None, "a recipe without pictures makes no slots"
+        assert self._pictures is not None, "a recipe without pictures makes no slots"
         with self._lock:
             reader = self._examples.get(loaded.shard)
             data = reader.image_bytes(loaded.row, slot.image)
-        pixels = self._processor.pixels(decode_rgb(data))
-        if pixels.shape != out.shape:
-            height, width = pixels.shape[:2]
+        placed = slot.ocr_labels is not None or slot.reading_order is not None
+        try:
+            self._pictures.put(data, out, (slot.used_height, slot.used_width), None if placed else chance)
+        except SlotMismatchError as error:
             raise IntegrityError(
-                f"image {slot.image} is {height} x {width} after processing, its slots were made for "
-                f"{slot.height} x {slot.width}",
+                f"image {slot.image} {error}",
                 where=self.place(loaded),
                 hint="tokenize the dataset again with this version",
-            )
-        out[...] = pixels
+            ) from error
         return len(data)
 
     def place(self, loaded: Loaded) -> str:
@@ -219,6 +223,7 @@ class _Block:
             width=number["width"],
             used_height=number["used_height"],
             used_width=number["used_width"],
+            joins=bool(number["joins"]),
             ocr_labels=self._label("ocr_labels", at),
             reading_order=self._label("reading_order", at),
         )

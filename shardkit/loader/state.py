@@ -6,7 +6,8 @@
  "num_steps": of that epoch,
  "bound":   what must be equal for the same batches to come,
  "recorded": what may differ,
- "rests":   plans that this one goes on from, where settings were changed within an epoch,
+ "shards":  marks of the dataset's shards of sequences, by which an append is known,
+ "rests":   plans that this one goes on from, where settings or data were changed within an epoch,
  "quarantine": images that this rank could not read}
 """
 
@@ -15,22 +16,28 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from shardkit.errors import ResumeError
 from shardkit.loader import batch as layout
+from shardkit.loader.append import Places, expand, held_by, runs_of
 from shardkit.loader.batch import Quarantined
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Rest
+from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order as ordering
 from shardkit.store.dataset import Dataset
 from shardkit.store.sequences import sequence_recipe
 
-VERSION = 1
+VERSION = 2
 MAX_RESTS = 8
 """Changes of settings within an epoch that a state remembers, at two KiB each."""
+MAX_RESTS_BYTES = 24 * 1024
+"""That they may take of the 64 KiB of a state."""
 
 State = dict[str, Any]
 
@@ -49,8 +56,22 @@ class Promise(str, Enum):
 REQUIRE = {"replayable": Promise.REPLAYABLE, "equivalent": Promise.STATISTICALLY_EQUIVALENT}
 """What `require` may be, and the least promise that it accepts."""
 
-_PLANNED = ("max_tokens", "max_images", "max_patches", "global_batch", "packer", "tail", "block", "window", "mixture")
+PLANNED = (
+    "max_tokens",
+    "max_images",
+    "max_patches",
+    "max_attention",
+    "global_batch",
+    "packer",
+    "tail",
+    "block",
+    "window",
+    "mixture",
+)
 """Settings of order, pack and mixture: with others, what is left of an epoch can be planned anew."""
+
+_PIXELS = ("decoder",)
+"""What makes pixels out of stored pictures: with another one the same batches come, whose pixels differ by a hair."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +84,12 @@ class Difference:
         return f"{self.name} is {_text(self.saved)} there, {_text(self.now)} here"
 
 
-def bound(dataset: Dataset, plan: Plan) -> State:
-    """Everything that decides the global batches, by name."""
+def bound(dataset: Dataset, plan: Plan, decoder: str) -> State:
+    """Everything that decides the global batches, by name.
+
+    Args:
+        decoder: what makes the pixels, with its version.
+    """
     return {
         "dataset": dataset.id,
         "split": plan.identity["split"],
@@ -72,8 +97,10 @@ def bound(dataset: Dataset, plan: Plan) -> State:
         **asdict(plan.settings),
         "mixture": plan.mixture.to_json() if plan.mixture else None,
         "order_version": ordering.VERSION,
+        "draw_version": drawing.VERSION if plan.mixture else None,
         "packer_version": PACKERS[plan.settings.packer].version,
         "batch_version": layout.VERSION,
+        "decoder": decoder,
     }
 
 
@@ -86,15 +113,28 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Differ
     ]
 
 
-def judge(found: Sequence[Difference], saved: Mapping[str, Any]) -> Promise:
-    """The promise that can be kept in spite of these differences from what was bound."""
+def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bool = False) -> Promise:
+    """The promise that can be kept in spite of these differences from what was bound.
+
+    Args:
+        appended: the dataset holds every shard of the one that was bound.
+    """
     if not found:
         return Promise.REPLAYABLE
     names = {difference.name for difference in found}
+    if appended:
+        names.discard("dataset")
+    if saved.get("draw_version") in (None, drawing.VERSION):
+        names.discard("draw_version")  # nothing was mixed, or nothing is
     packer = PACKERS.get(saved.get("packer", ""))
     if packer is not None and packer.version == saved.get("packer_version"):
         names.discard("packer_version")  # that of another packer: the one of the state is still here
-    return Promise.STATISTICALLY_EQUIVALENT if names <= set(_PLANNED) else Promise.UNRECOVERABLE
+    return Promise.STATISTICALLY_EQUIVALENT if names <= {*_PLANNED, *_PIXELS} else Promise.UNRECOVERABLE
+
+
+def keeps_plan(found: Sequence[Difference]) -> bool:
+    """Whether the very same batches come, whatever makes their pixels."""
+    return all(difference.name in _PIXELS for difference in found)
 
 
 def refuse_less(promise: Promise, require: str, found: Sequence[Difference]) -> None:
@@ -135,23 +175,31 @@ def read_cursor(plan: Plan, state: Mapping[str, Any]) -> Cursor:
     return Cursor(**place, draw=Draw.of(streams["draw"]), origin=Draw.of(streams["origin"]))
 
 
-def with_rest(saved: State) -> list[State]:
-    """What a plan of other settings goes on from: the place in `saved`, and what that plan went on from itself.
+def with_rest(saved: State, places: Places | None) -> list[State]:
+    """What another plan goes on from: the place in `saved`, and what that plan went on from itself.
+
+    Args:
+        places: where the shards of the dataset that was bound stand in this one's list; None where it is the same.
 
     Raises:
-        ResumeError: where settings were changed so often within an epoch that a state cannot hold it.
+        ResumeError: where so much was changed within an epoch that a state cannot hold it.
     """
-    link = {name: saved[name] for name in ("bound", "cursor", "streams")}
+    link = {**{name: saved[name] for name in ("bound", "cursor", "streams")}, "shards": None}
     earlier = saved["rests"]
     if saved["streams"] is None and all(rest["cursor"]["epoch"] < saved["cursor"]["epoch"] for rest in earlier):
         earlier = []  # that epoch is over, and without a mixture the next one owes nothing to it
-    if len(earlier) >= MAX_RESTS:
+    links = [*earlier, link]
+    if places is not None:
+        links = [
+            {**one, "shards": runs_of([places[at] for at in expand(one["shards"], len(places))])} for one in links
+        ]
+    if len(links) > MAX_RESTS or len(json.dumps(links)) > MAX_RESTS_BYTES:
         raise ResumeError(
-            f"the settings were changed {MAX_RESTS} times within an epoch, and a state holds no more",
+            f"settings or data were changed {len(earlier)} times within an epoch, and a state holds no more",
             where="loader state",
-            hint="go on with the settings of the state to the end of the epoch",
+            hint="go on with the settings and the data of the state to the end of the epoch",
         )
-    return [*earlier, link]
+    return links
 
 
 def plan_after(
@@ -162,18 +210,26 @@ def plan_after(
     identity: Mapping[str, Any],
 ) -> Plan:
     """The plan of these settings, where it goes on from the plans in `rests`, each of which went on from the one before."""
+    mixtures = [Mixture.of(link["bound"]["mixture"]) if link["bound"]["mixture"] else None for link in rests]
+    held = [*(held_by(link["shards"], lengths) for link in rests), (lengths, np.arange(len(lengths)))]
     rest: Rest | None = None
-    for link in rests:
-        saved = link["bound"]
+    for number, (link, of_link) in enumerate(zip(rests, mixtures, strict=True)):
+        saved, (part, rows) = link["bound"], held[number]
         plan = Plan(
-            lengths,
+            part,
             PlanSettings(**{name: saved[name] for name in PlanSettings.__slots__}),
-            mixture=Mixture.of(saved["mixture"]) if saved["mixture"] else None,
+            mixture=of_link,
             identity=identity,
             rest=rest,
         )
-        cursor = read_cursor(plan, link)
-        rest = Rest(epoch=cursor.epoch, step=cursor.step, delivered=plan.delivered(cursor))
+        later = (*mixtures[number + 1 :], mixture)
+        of_run = any(one is not None and one.then for one in later)
+        rest = plan.rest_at(read_cursor(plan, link), of_run=of_run)
+        following, rows_after = held[number + 1]
+        if following is not part:
+            places = np.zeros(len(lengths), np.int64)
+            places[rows_after] = np.arange(len(rows_after))
+            rest = rest.among(part.sources, places[rows], following)
     return Plan(lengths, settings, mixture=mixture, identity=identity, rest=rest)
 
 
@@ -183,11 +239,11 @@ def check_form(state: Any) -> State:
     Raises:
         ResumeError: where it has not, or a newer shardkit wrote it.
     """
-    if isinstance(state, Mapping) and isinstance(state.get("version"), int) and state["version"] > VERSION:
+    if isinstance(state, Mapping) and isinstance(state.get("version"), int) and state["version"] != VERSION:
         raise ResumeError(
-            f"the state has version {state['version']}, this shardkit reads up to {VERSION}",
+            f"the state has version {state['version']}, this shardkit reads {VERSION}",
             where="loader state",
-            hint="use the shardkit that wrote it, or a newer one",
+            hint="use the shardkit that wrote it",
         )
     parts = {"cursor": Mapping, "bound": Mapping, "rests": list, "quarantine": list, "plan": str, "version": int}
     if not isinstance(state, Mapping) or not all(isinstance(state.get(name), kind) for name, kind in parts.items()):
@@ -209,8 +265,10 @@ def write_quarantine(entries: Sequence[Quarantined]) -> list[State]:
     return [asdict(entry) for entry in entries]
 
 
-def read_quarantine(entries: Sequence[Mapping[str, Any]]) -> list[Quarantined]:
-    return [Quarantined(**entry) for entry in entries]
+def read_quarantine(entries: Sequence[Mapping[str, Any]], places: Places | None = None) -> list[Quarantined]:
+    """The entries of a state; `places` says where the shards of its dataset are now, where it is another one."""
+    found = [Quarantined(**entry) for entry in entries]
+    return found if places is None else [replace(one, shard=places[one.shard]) for one in found]
 
 
 def _flat(prefix: str, value: Any) -> State:

@@ -20,7 +20,9 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from shardkit.errors import ConfigError, ResumeError, SourceError
+from shardkit.loader import pictures
 from shardkit.loader import state as states
+from shardkit.loader.append import marks, places_in
 from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
 from shardkit.loader.choices import check_choice, choose_rank
@@ -58,7 +60,7 @@ class StreamingLoader(IterableDataset[Any]):
     Args:
         dataset: what `shardkit tokenize` wrote, or its path.
         split: train where the dataset is split, everything where it never was.
-        max_tokens: of a pack; likewise max_images and max_patches, where given.
+        max_tokens: of a pack; likewise max_images, max_patches and max_attention (pairs of tokens), where given.
         global_batch: packs of a step over all ranks; a multiple of the world size.
         mixture: shares of the sources, as a mixture file says; None takes everything once an epoch.
         packer: a name of PACKERS.
@@ -68,6 +70,8 @@ class StreamingLoader(IterableDataset[Any]):
         epochs: after so many, iterating gives nothing more.
         verify: read | open | off: compare each block of rows before its first use, whole shards, sizes only.
         on_bad: raise | quarantine: stop at a picture that cannot be decoded, or take the targets of its sequence away.
+        decoder: pillow | turbo: the pixels that datasets record, the same on every machine; or others by a hair in half
+            the time, which needs simplejpeg. States bind it.
         device: where batches are built.
 
     Raises:
@@ -77,6 +81,8 @@ class StreamingLoader(IterableDataset[Any]):
 
     _metadata = False
     """Whether batches carry the metadata of their examples."""
+    _views = True
+    """Whether pictures are shown in random views, where their processor has any."""
 
     def __init__(
         self,
@@ -87,6 +93,7 @@ class StreamingLoader(IterableDataset[Any]):
         max_tokens: int,
         max_images: int | None = None,
         max_patches: int | None = None,
+        max_attention: int | None = None,
         global_batch: int = 1,
         mixture: Mixture | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         packer: str = "best-fit",
@@ -96,17 +103,20 @@ class StreamingLoader(IterableDataset[Any]):
         epochs: int | None = None,
         verify: Verify = "read",
         on_bad: str = "raise",
+        decoder: str = "pillow",
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
         check_choice("verify", verify, VERIFY)
         check_choice("on_bad", on_bad, ON_BAD)
+        check_choice("decoder", decoder, pictures.DECODERS)
         if epochs is not None and (type(epochs) is not int or epochs < 0):
             raise ConfigError(f"epochs is {epochs!r}, not a whole number from 0 on", hint="set epochs, or leave it out")
         self._settings = PlanSettings(
             max_tokens=max_tokens,
             max_images=max_images,
             max_patches=max_patches,
+            max_attention=max_attention,
             global_batch=global_batch,
             packer=packer,
             seed=seed,
@@ -119,13 +129,14 @@ class StreamingLoader(IterableDataset[Any]):
         self._epochs = epochs
         self._verify: Verify = verify
         self._on_bad = on_bad
+        self._decoder = decoder
         self._device = torch.device(device)
         check_files(self._dataset, self._split)
 
         self._lengths = read_lengths(self._dataset, self._split)
         self._rests: list[State] = []
         self._plan = self._plan_after(self._rests)
-        self._bound = states.bound(self._dataset, self._plan)
+        self._bound = states.bound(self._dataset, self._plan, pictures.identity(decoder))
         self._cursor = self._plan.start(0)
         self._quarantine: dict[tuple[int, int, int], Quarantined] = {}
         self._hosting = Hosting()
@@ -202,7 +213,9 @@ class StreamingLoader(IterableDataset[Any]):
             for step in self._plan.steps(cursor):
                 yield step
                 cursor = step.after
-            if cursor.epoch == epoch:
+            if cursor.epoch == epoch and self._plan.rest is not None and epoch == self._plan.first_epoch:
+                cursor = self._plan.start(epoch + 1)  # the plan before had delivered all that fills a batch
+            elif cursor.epoch == epoch:
                 if len(self._lengths):
                     logger.warning(
                         "epoch %d has fewer packs than a global batch of %d: no batch (tail: %s)",
@@ -217,7 +230,7 @@ class StreamingLoader(IterableDataset[Any]):
             # A copy made by fork: the threads stayed with the other process.
             self._process, self._reader, self._assembler = os.getpid(), None, None
         if self._reader is None:
-            self._reader = Reader(self._dataset, verify=self._verify)
+            self._reader = Reader(self._dataset, verify=self._verify, decoder=self._decoder)
         if self._assembler is None:
             # Workers of a DataLoader are the parallel part already, and it asks ahead itself.
             hosted = get_worker_info() is not None
@@ -230,6 +243,7 @@ class StreamingLoader(IterableDataset[Any]):
                 on_bad=self._on_bad,
                 metadata=self._metadata,
                 dataset=str(self._dataset.path),
+                views=self._views,
             )
         return self._assembler
 
@@ -308,9 +322,11 @@ class StreamingLoader(IterableDataset[Any]):
         check_choice("require", require, tuple(states.REQUIRE))
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
-        promise = states.judge(found, saved["bound"])
+        bound = saved["bound"]["dataset"]
+        places = None if bound == self._dataset.id else places_in(self._dataset, saved["shards"], bound)
+        promise = states.judge(found, saved["bound"], appended=places is not None)
         states.refuse_less(promise, require, found)
-        if promise is Promise.REPLAYABLE:
+        if states.keeps_plan(found):
             rests = list(saved["rests"])
             plan = self._plan_after(rests)
             if plan.digest != saved["plan"]:
@@ -322,11 +338,11 @@ class StreamingLoader(IterableDataset[Any]):
             cursor = states.read_cursor(plan, saved)
             plan.remember(cursor, saved["num_steps"])
         else:
-            rests = states.with_rest(saved)
+            rests = states.with_rest(saved, places)
             plan = self._plan_after(rests)
             cursor = plan.start(plan.first_epoch)
         self._rests, self._plan = rests, plan
-        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"])}
+        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"], places)}
         self._place(cursor)
         states.log(logger, promise, [*found, *states.differences(saved["recorded"], self._recorded)])
         return promise
@@ -351,6 +367,7 @@ class StreamingLoader(IterableDataset[Any]):
             "num_steps": None if over else self._num_steps(cursor.epoch),
             "bound": self._bound,
             "recorded": self._recorded,
+            "shards": marks(self._dataset),
             "rests": self._rests,
             "quarantine": states.write_quarantine(list(self._quarantine.values())),
         }

@@ -11,7 +11,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from shardkit.errors import ConfigError, IntegrityError, SourceError
-from shardkit.loader import StreamingLoader, assemble, reader, unpack
+from shardkit.loader import StreamingLoader, assemble, pictures, reader, unpack
+from shardkit.media.processors import Geometry
 from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
 from tests.loader.builders import failure, seen
@@ -171,7 +172,7 @@ def test_workers_hand_errors_back_by_name(copied):
 @pytest.fixture
 def bad_picture(monkeypatch):
     """Makes the pictures of some asset sizes unreadable at read time."""
-    decode = reader.decode_rgb
+    decode = pictures.decode_rgb
     bad = []
 
     def failing(data):
@@ -179,7 +180,7 @@ def bad_picture(monkeypatch):
             raise BadMedia("corrupt", "it cannot be decoded here " + "x" * 500)
         return decode(data)
 
-    monkeypatch.setattr(reader, "decode_rgb", failing)
+    monkeypatch.setattr(pictures, "decode_rgb", failing)
     return bad
 
 
@@ -269,14 +270,15 @@ def test_too_many_bad_pictures_stop_the_run(tokens, bad_picture, monkeypatch):
 
 def test_pictures_of_another_size_than_their_slots_are_refused(tokens, monkeypatch):
     monkeypatch.setattr(
-        "shardkit.media.processors.square.Square.pixels", lambda _self, _image: np.zeros((28, 56, 3), np.uint8)
+        "shardkit.media.processors.square.Square.geometry",
+        lambda _self, _height, _width: Geometry(height=28, width=56, slots=2),
     )
-    with make_loader(tokens) as loader, pytest.raises(IntegrityError, match="is 28 x 56 after processing"):
+    with make_loader(tokens) as loader, pytest.raises(IntegrityError, match="is 28 x 56 in 28 x 56 after processing"):
         list(loader)
 
 
 def test_another_processor_version_is_refused(tokens, monkeypatch):
-    monkeypatch.setattr("shardkit.media.processors.square._VERSION", 2)
+    monkeypatch.setattr("shardkit.media.processors.square.Square.VERSION", 2)
 
     with make_loader(tokens) as loader, pytest.raises(ConfigError, match="were made for the image processor"):
         next(iter(loader))

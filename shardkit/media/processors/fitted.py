@@ -11,6 +11,7 @@ from PIL import Image
 from shardkit.errors import ConfigError
 from shardkit.media.decode import DECODER
 from shardkit.media.processors import omvt
+from shardkit.media.processors.augment import VERSION as VIEW_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,6 +55,10 @@ class Fitted:
     """A name of RESAMPLINGS."""
     normalisation: str = "imagenet"
     """A name of NORMALISATIONS."""
+    crop_percent: int = 100
+    """Least share of a picture's area that is shown, a random part anew in each epoch; 100 = all of it, always."""
+    mirror: bool = False
+    """Show every other picture mirrored, others in each epoch. Not for pictures with text."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -71,6 +76,8 @@ class Fitted:
         pad_value = getattr(self, "pad_value", 0)
         if pad_value > 255:
             raise self._refused("pad_value", f"{pad_value}", "give a grey from 0 to 255: --set pad_value=N")
+        if self.crop_percent > 100:
+            raise self._refused("crop_percent", f"{self.crop_percent}", "give 1 to 100: --set crop_percent=N")
         self._check()
 
     def _check(self) -> None:
@@ -114,7 +121,17 @@ class Fitted:
         padding = {"pad_domain": omvt.PAD_DOMAIN, "pad_value": omvt.PAD_VALUE}
         if hasattr(self, "pad_value"):
             padding["pad_domain"] = "raw"
-        return {"name": self.NAME, "version": self.VERSION, "decoder": DECODER, **padding, **asdict(self)}
+        return {
+            "name": self.NAME,
+            "version": self.VERSION,
+            "decoder": DECODER,
+            **padding,
+            **asdict(self),
+            **self._views(),
+        }
+
+    def _views(self) -> dict[str, int]:
+        return {"view_version": VIEW_VERSION} if self.mirror or self.crop_percent < 100 else {}
 
 
 def check_sides(height: int, width: int) -> None:

@@ -54,6 +54,18 @@ class Processor(Protocol):
     def normalisation(self) -> str:
         """Name of the mean and standard deviation that the model expects, see NORMALISATIONS."""
 
+    @property
+    def resampling(self) -> str:
+        """Name of the filter that pictures are resized with, see RESAMPLINGS."""
+
+    @property
+    def crop_percent(self) -> int:
+        """Least share of a picture's area that a random view shows; 100 = there are no parts."""
+
+    @property
+    def mirror(self) -> bool:
+        """Whether random views are mirrored."""
+
     def geometry(self, height: int, width: int) -> Geometry:
         """Of a picture with this upright size. Slots are counted from the processed size, never from this one.
 
