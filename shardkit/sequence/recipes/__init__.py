@@ -13,10 +13,13 @@ from shardkit.sequence.recipes.agent import Agent
 from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Recipe
 from shardkit.sequence.recipes.configure import bind, configure, guess, names_of
 from shardkit.sequence.recipes.dpo import Dpo
+from shardkit.sequence.recipes.obelics_xattn import ObelicsXattn
+from shardkit.sequence.recipes.ocr import Ocr
 from shardkit.sequence.recipes.overlong import OVERLONG
 from shardkit.sequence.recipes.pretrain import Pretrain
 from shardkit.sequence.recipes.rlaif import Rlaif
 from shardkit.sequence.recipes.sft import Sft
+from shardkit.sequence.recipes.text_replay import TextReplay
 from shardkit.sequence.recipes.vlm import Vlm
 
 RECIPES: dict[str, type[Any]] = {
@@ -26,6 +29,9 @@ RECIPES: dict[str, type[Any]] = {
     "rlaif": Rlaif,
     "agent": Agent,
     "vlm": Vlm,
+    "obelics-xattn": ObelicsXattn,
+    "ocr": Ocr,
+    "text-replay": TextReplay,
 }
 """Name -> recipe, a frozen dataclass that keeps the promises of `Recipe`."""
 

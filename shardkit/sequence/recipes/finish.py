@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shardkit.errors import SourceError
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.draft import Draft
-from shardkit.sequence.recipes.overlong import truncated, windows
+from shardkit.sequence.recipes.overlong import before_images, truncated, windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as List
@@ -48,11 +48,12 @@ def too_long(example: Example, num_tokens: int, max_tokens: int, overlong: str, 
     return Built(reason="too_long", detail=f"{num_tokens} tokens, --max-tokens is {max_tokens}")
 
 
-def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str) -> Built:
+def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str, *, trim: bool = False) -> Built:
     """The sequences of `example`, whose `drafts` are cut as `overlong` says and numbered through.
 
     Args:
         drafts: at least one; those of one alternative side by side, alternatives from 0 in order.
+        trim: with `overlong` = truncate, leave out images directly before the cut: the text behind them is gone.
 
     Raises:
         SourceError: with `overlong` = error, where a draft is too long.
@@ -68,8 +69,13 @@ def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str
     sequences: list[Sequence] = []
     for draft in drafts:
         if overlong == "truncate":
-            pieces = [(0, truncated(len(draft), draft.spans, max_tokens))]
-            changes["tokens_truncated"] += len(draft) - pieces[0][1]
+            end = truncated(len(draft), draft.spans, max_tokens)
+            if trim and end < len(draft):
+                kept = before_images(end, draft.spans)
+                changes["images_trailing"] += sum(kept <= first and last <= end for first, last in draft.spans)
+                end = kept
+            pieces = [(0, end)]
+            changes["tokens_truncated"] += len(draft) - end
         else:
             pieces = list(windows(len(draft), draft.spans, max_tokens))
         for start, end in pieces:

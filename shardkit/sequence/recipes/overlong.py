@@ -50,6 +50,14 @@ def truncated(num_tokens: int, spans: Sequence[Span], max_tokens: int) -> int:
     return num_tokens if num_tokens <= max_tokens else _before_image(max_tokens, spans)
 
 
+def before_images(end: int, spans: Sequence[Span]) -> int:
+    """`end`, or the start of the images that stand directly before it."""
+    start_of = {last: first for first, last in spans}
+    while end in start_of:
+        end = start_of[end]
+    return end
+
+
 def _before_image(cut: int, spans: Sequence[Span]) -> int:
     """`cut`, or the start of the image that it would divide."""
     return next((start for start, end in spans if start < cut < end), cut)

@@ -1,19 +1,11 @@
-"""Control tokens of a recipe: which names, and that data cannot say them."""
+"""Control tokens of a recipe: which names. That data cannot say them is tested for every recipe, in contract."""
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
-
-import orjson
 import pytest
 
 from shardkit.errors import ConfigError
-from shardkit.records import Example, Segment
-from shardkit.sequence.recipes import RECIPES, bind, configure, names_of
 from shardkit.sequence.recipes.controls import AUTO, resolve
-from shardkit.text.tokenizer import Tokenizer
-from tests.example_builders import make_example
 from tests.tokenizer_builders import EARLIER, MINIMIND
 
 PARTS = dict.fromkeys(("bos", "eos", "image_start", "image_patch", "image_end"), AUTO)
@@ -70,49 +62,3 @@ def test_the_patch_is_a_token_of_its_own(patch: str) -> None:
 
 def test_bos_and_eos_may_be_one_token() -> None:
     assert set(resolve({"bos": "<|endoftext|>", "eos": "<|endoftext|>"}, MINIMIND).values()) == {"<|endoftext|>"}
-
-
-# ------------------------------------------------------------------ data cannot say them
-def _minimind(sample: Path, _: pytest.FixtureRequest) -> Tokenizer:
-    return Tokenizer.load(sample / "tokenizer")
-
-
-def _torchtitan(_: Path, request: pytest.FixtureRequest) -> Tokenizer:
-    """The one without control tokens, with all that its config file names declared."""
-    folder = request.getfixturevalue("shared") / "data/tokenizers/torchtitan_test"
-    config = orjson.loads((folder / "tokenizer_config.json").read_bytes())
-    return Tokenizer.load(folder).with_controls(token["content"] for token in config["added_tokens_decoder"].values())
-
-
-DIALOGUE_MARKS = {"im_start": 2, "im_end": 2, "think_start": 1, "think_end": 1}
-
-
-def _dialogue(*texts: str) -> Example:
-    segments = tuple(
-        Segment(kind="text", role=role, text=text) for role, text in zip(("user", "assistant"), texts, strict=True)
-    )
-    return Example(source="test", segments=segments)
-
-
-@pytest.mark.parametrize("load", [_minimind, _torchtitan])
-@pytest.mark.parametrize("name", RECIPES)
-def test_control_strings_of_data_stay_text(name: str, load, sample: Path, request: pytest.FixtureRequest) -> None:
-    tokenizer = load(sample, request)
-    recipe = bind(configure(RECIPES[name], {}), tokenizer.controls, add=True)
-    tokenizer = tokenizer.with_controls(names_of(recipe))
-    processor = recipe.image_processor()
-    strings = [*tokenizer.controls, *EARLIER, *MINIMIND]
-    for control in strings:
-        text = f"a{control}{control} b\n{control}"
-        example = _dialogue(text, control) if name == "sft" else make_example(0, text, 1, control)
-        (sequence,) = recipe.build(example, tokenizer, processor, 4096, "error").sequences
-        ids = sequence.input_ids.tolist()
-        parts = DIALOGUE_MARKS if name == "sft" else dict.fromkeys(recipe.CONTROLS, 1)
-        expected = Counter({tokenizer.controls[getattr(recipe, part)]: times for part, times in parts.items()})
-        if processor is not None:
-            assert [slot.count for slot in sequence.slots] == [64, 64]
-            for part, times in (("image_start", 2), ("image_patch", 128), ("image_end", 2)):
-                expected[tokenizer.controls[getattr(recipe, part)]] = times
-        found = Counter(token for token in ids if token in tokenizer.controls.values())
-        assert found == expected, control
-    assert len(strings) >= 35
