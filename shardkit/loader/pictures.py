@@ -82,7 +82,7 @@ class Pictures:
             least = self._least(size, geometry, view)
             pixels = turbo.decode_plain(data, size, self._scratch(), least=least)
             if pixels is not None:
-                part = view.scaled(*pixels.shape[:2], size).of(pixels) if view else pixels
+                part = view.scaled(pixels.shape[:2], size).of(pixels) if view else pixels
                 if self._turbo:
                     self._put_by_torch(part, geometry, out)
                 else:

@@ -129,7 +129,7 @@ def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bo
     packer = PACKERS.get(saved.get("packer", ""))
     if packer is not None and packer.version == saved.get("packer_version"):
         names.discard("packer_version")  # that of another packer: the one of the state is still here
-    return Promise.STATISTICALLY_EQUIVALENT if names <= {*_PLANNED, *_PIXELS} else Promise.UNRECOVERABLE
+    return Promise.STATISTICALLY_EQUIVALENT if names <= {*PLANNED, *_PIXELS} else Promise.UNRECOVERABLE
 
 
 def keeps_plan(found: Sequence[Difference]) -> bool:

@@ -61,7 +61,9 @@ def plain_size(data: bytes | memoryview) -> tuple[int, int] | None:
     view = memoryview(data)
     if bytes(view[:2]) != b"\xff\xd8":
         return None
-    at, size, transform, components = 2, None, None, ()
+    at, transform = 2, _YCBCR
+    size: tuple[int, int] | None = None
+    components: tuple[int, ...] = ()
     while at + 4 <= len(view) and view[at] == 0xFF:
         marker = view[at + 1]
         (length,) = struct.unpack_from(">H", view, at + 2)
@@ -86,7 +88,7 @@ def plain_size(data: bytes | memoryview) -> tuple[int, int] | None:
         return None
     if size is None or 0 in size or components not in _COMPONENTS or size[0] * size[1] > PILLOW_MAX_PIXELS:
         return None
-    return None if len(components) == 3 and transform not in (None, _YCBCR) else size
+    return None if len(components) == 3 and transform != _YCBCR else size
 
 
 def _upright(segment: bytes) -> bool:

@@ -45,9 +45,10 @@ class View:
         part = image if box == (0, 0, *image.size) else image.crop(box)
         return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if self.mirrored else part
 
-    def scaled(self, height: int, width: int, full: tuple[int, int]) -> View:
-        """The same view of the picture decoded at height x width instead of its full height and width."""
-        if (height, width) == full:
+    def scaled(self, size: tuple[int, ...], full: tuple[int, int]) -> View:
+        """The same view of the picture decoded at another height and width than its full ones."""
+        height, width = size
+        if size == full:
             return self
         top, left = self.top * height // full[0], self.left * width // full[1]
         return View(
