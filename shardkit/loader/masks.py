@@ -12,9 +12,10 @@ can be written down from the bounds of each block's rows, without a look at any 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
@@ -152,6 +153,31 @@ class CrossLayout:
 
     bounds: Bounds
     """Rows are tokens; a token with no image before it has an empty range."""
+
+    @classmethod
+    def of(cls, batch: Batch, parts: Sequence[int] | None = None) -> CrossLayout:
+        """Token q sees the images of its document from the first of the run last shown at or before it, to the last.
+
+        Args:
+            parts: keys of each image, in order; one each where not given. Whole numbers of the host, so that nothing waits
+                for the device.
+        """
+        num_images, num_tokens = len(batch.image_starts), batch.input_ids.shape[1]
+        device = batch.image_starts.device
+        number = torch.arange(num_images, dtype=torch.int32, device=device)
+        zeros = torch.zeros(num_tokens + 1, dtype=torch.int32, device=device)
+        here = zeros.scatter(0, batch.image_starts, 1)[:num_tokens]
+        high = here.cumsum(0, dtype=torch.int32)
+        # What is seen begins anew behind the images of the documents before, and with each run. An image that joins a run
+        # writes to the place behind the last token, which nobody reads.
+        document_starts = batch.cu_seq_lens_q[:-1].long()
+        first = zeros.scatter(0, document_starts, (high - here)[document_starts])
+        first = first.scatter(0, torch.where(batch.image_joins, num_tokens, batch.image_starts), number)
+        low = first[:num_tokens].cummax(0).values
+        if parts is None:
+            return cls(bounds=Bounds(low=low, high=high, num_keys=num_images))
+        ends = torch.tensor([0, *accumulate(parts)], dtype=torch.int32).to(device, non_blocking=True)
+        return cls(bounds=Bounds(low=ends[low.long()], high=ends[high.long()], num_keys=sum(parts)))
 
     @cached_property
     def block_mask(self) -> BlockMask:

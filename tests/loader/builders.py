@@ -26,7 +26,18 @@ def random_sequence(random, *, longest=40, images=2, largest_side=70):
         text = random.integers(0, 60000, int(random.integers(0, 5)))
         height, width = (int(side) for side in random.integers(1, largest_side + 1, 2))
         count = int(random.integers(1, 6))
-        slots.append(Slot(start=start + len(text), count=count, image=image, height=height, width=width))
+        slots.append(
+            Slot(
+                start=start + len(text),
+                count=count,
+                image=image,
+                height=height,
+                width=width,
+                used_height=int(random.integers(1, height + 1)),
+                used_width=int(random.integers(1, width + 1)),
+                joins=bool(image and not len(text)),
+            )
+        )
         parts += [text, np.full(count, 4)]
         start += len(text) + count
     parts.append(random.integers(0, 60000, int(random.integers(1, longest))))

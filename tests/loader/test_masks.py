@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
 
-from shardkit.loader.masks import AttentionLayout, Bounds
-from shardkit.sequence.sequence import Sequence
-from tests.loader.builders import make_host_batch
+from shardkit.loader.masks import AttentionLayout, Bounds, CrossLayout
+from shardkit.sequence.intervals import bounds, in_parts
+from shardkit.sequence.sequence import Sequence, Slot
+from tests.loader.builders import make_host_batch, random_packs
 
 
 def layout_of(*lengths):
@@ -105,3 +106,38 @@ def test_the_block_mask_is_the_one_that_torch_makes_element_by_element():
 
 def test_an_empty_batch_has_no_blocks():
     assert lists(layout_of().bounds, 4) == ([], [])
+
+
+def test_the_worked_rows_of_images_and_text():
+    for places, length, intervals in (
+        ([0, 1, 7], 12, [(0, 7), (1, 7), (7, 12)]),
+        ([0, 2, 4], 5, [(0, 2), (2, 4), (4, 5)]),
+        ([0, 2], 5, [(0, 2), (2, 5)]),
+    ):
+        slots = tuple(
+            Slot(start=at, count=1, image=k, height=1, width=1, joins=k > 0 and places[k - 1] == at - 1)
+            for k, at in enumerate(places)
+        )
+        sequence = Sequence(input_ids=np.zeros(length, np.uint16), objectives=bytes(length), slots=slots)
+        batch = make_host_batch([[sequence]], np.random.default_rng(0))[0].to_device()
+        mask = CrossLayout.of(batch).dense()
+        assert [(int(torch.nonzero(column)[0]), int(torch.nonzero(column)[-1]) + 1) for column in mask.T] == intervals
+
+
+def test_images_seen_are_those_that_the_host_says():
+    num_images = joined = 0
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        host, _ = make_host_batch(random_packs(random, largest_side=3), random)
+        batch = host.to_device()
+        starts, joins = batch.image_starts.tolist(), batch.image_joins.numpy()
+        low, high = bounds(starts, batch.input_ids.shape[1], joins, batch.cu_seq_lens_q[:-1].tolist())
+        layout = CrossLayout.of(batch)
+        assert layout.bounds.low.tolist() == low.tolist()
+        assert layout.bounds.high.tolist() == high.tolist()
+        parts = random.integers(1, 5, len(starts)).tolist()
+        cut = CrossLayout.of(batch, parts)
+        assert [cut.bounds.low.tolist(), cut.bounds.high.tolist()] == [b.tolist() for b in in_parts(low, high, parts)]
+        num_images, joined = num_images + len(starts), joined + int(joins.sum())
+    assert num_images > 100
+    assert joined > 10

@@ -34,8 +34,8 @@ from shardkit.store.output import Output
 from shardkit.store.schema import TABLES
 from shardkit.store.sequences import tokenizer_files
 
-_SLOT_BYTES = 20
-"""Five numbers of four bytes."""
+_SLOT_BYTES = 100
+"""Of a slot without labels: seven numbers of four bytes and the asset's id."""
 
 
 def is_tokenized(dataset: Dataset) -> bool:
