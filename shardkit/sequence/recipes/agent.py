@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shardkit.sequence.recipes.dialogue import Refused
 from shardkit.sequence.recipes.prompts import PromptRecipe
+from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
     from shardkit.records import Example

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shardkit.records import Segment
+from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,15 +19,6 @@ TOOLS = "tools"
 """The name of a segment of any role that lists tools."""
 SIDES = ("chosen", "rejected")
 """What the names of a preference pair's segments begin with."""
-
-
-class Refused(Exception):  # noqa: N818 - an answer about an example, not a failure
-    """The dialogue cannot be laid out. `reason` is a name of REASONS of the recipes, `detail` one sentence."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

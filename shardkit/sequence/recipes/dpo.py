@@ -15,9 +15,10 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.chat import lay_out
 from shardkit.sequence.recipes.chat_recipe import AnswerRecipe
-from shardkit.sequence.recipes.dialogue import SIDES, Refused, read_pair
+from shardkit.sequence.recipes.dialogue import SIDES, read_pair
 from shardkit.sequence.recipes.draft import side_by_side
 from shardkit.sequence.recipes.finish import distinct, too_long
+from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
     from shardkit.media.processors import Processor

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.chat import answer_prompt, lay_out
 from shardkit.sequence.recipes.chat_recipe import ChatRecipe
-from shardkit.sequence.recipes.dialogue import Dialogue, Refused, read_dialogue
+from shardkit.sequence.recipes.dialogue import Dialogue, read_dialogue
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.draws import happens
 from shardkit.sequence.recipes.finish import distinct, too_long
+from shardkit.sequence.recipes.refused import Refused
 from shardkit.sequence.recipes.rendered import render
 from shardkit.text.template import TemplateRefused
 

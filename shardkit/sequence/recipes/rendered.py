@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shardkit.sequence.recipes.chat import Piece
-from shardkit.sequence.recipes.dialogue import Refused
+from shardkit.sequence.recipes.refused import Refused
 from shardkit.text.template import TemplateRefused
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.chat import lay_out
 from shardkit.sequence.recipes.chat_recipe import AnswerRecipe
-from shardkit.sequence.recipes.dialogue import Refused, read_dialogue
+from shardkit.sequence.recipes.dialogue import read_dialogue
 from shardkit.sequence.recipes.finish import finish
+from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
     from shardkit.media.processors import Processor
