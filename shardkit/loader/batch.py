@@ -11,8 +11,8 @@ D documents, S sequences (of one document, or more), P packs, M images, T tokens
     sequence starts   S + 1            first document of each sequence; the last entry is D
     windows           S                which of its example's sequences each one is
     pack starts       P + 1            first document of each pack; the last entry is D
-    image table       M x 11           byte offset (low, high word), height, width, first slot, slots, sequence, image,
-                                       height and width that show the image, whether it joins the run before it
+    image table       M x 10           byte offset (low, high word), height, width, first slot, slots, sequence, image,
+                                       height and width that show the image
     denominators      K x 2            targets of the whole global batch by objective (low, high word)
     ids               T
     objectives        ceil(T / 4)      a byte a token, four to a word
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 VERSION = 2
 """Of the layout above and of what the device makes of it; bound in states."""
 
-IMAGE_WORDS = 11
+IMAGE_WORDS = 10
 ALIGN = 16
 NUM_OBJECTIVES = len(OBJECTIVES)
 _HEADER = ("version", "tokens", "sequences", "packs", "images", "longest", "patch", "merge", "documents")
@@ -284,7 +284,7 @@ def lay_out(
             table.append(
                 [
                     *(low, high, slot.height, slot.width, start + slot.start, slot.count),
-                    *(number, slot.image, slot.used_height, slot.used_width, slot.joins),
+                    *(number, slot.image, slot.used_height, slot.used_width),
                 ]
             )
             places.append(place)

@@ -65,8 +65,6 @@ class Batch:
     """[M, 3] int64: 1, rows and columns of patches."""
     image_starts: Tensor
     """[M] int64, token of each image's first slot."""
-    image_joins: Tensor
-    """[M] bool, whether an image is of one run with the one before it."""
     image_sequences: Tensor
     """[M] int64, the sequence that shows each image."""
     image_indices: Tensor
@@ -167,8 +165,8 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
     objective_T = torch.where(position_T == 0, 0, objective_T)
     labels_T = torch.where(objective_T > 0, ids_T, IGNORE)
 
-    table_M11 = part["images"].view(-1, IMAGE_WORDS).long()
-    height_M, width_M, slot_start_M, slots_M = table_M11[:, 2:6].unbind(1)
+    table_M10 = part["images"].view(-1, IMAGE_WORDS).long()
+    height_M, width_M, slot_start_M, slots_M = table_M10[:, 2:6].unbind(1)
     grid_M3 = torch.stack([torch.ones_like(height_M), -(-height_M // sizes.patch), -(-width_M // sizes.patch)], dim=1)
     halves_K2 = part["denominators"].view(NUM_OBJECTIVES, 2).long()
     return Batch(
@@ -184,13 +182,12 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
         max_length_k=sizes.longest,
         slot_rows=_slot_rows(slot_start_M, slots_M, sizes.num_tokens)[None],
         image_slots=slots_M,
-        image_sizes=table_M11[:, 2:4],
-        image_used_sizes=table_M11[:, 8:10],
+        image_sizes=table_M10[:, 2:4],
+        image_used_sizes=table_M10[:, 8:10],
         image_grid_thw=grid_M3,
         image_starts=slot_start_M,
-        image_joins=table_M11[:, 10] > 0,
-        image_sequences=table_M11[:, 6],
-        image_indices=table_M11[:, 7],
+        image_sequences=table_M10[:, 6],
+        image_indices=table_M10[:, 7],
         windows=part["windows"],
         sequence_starts=part["sequence_starts"],
         pack_starts=part["pack_starts"],

@@ -158,21 +158,25 @@ class CrossLayout:
     def of(cls, batch: Batch, parts: Sequence[int] | None = None) -> CrossLayout:
         """Token q sees the images of its document from the first of the run last shown at or before it, to the last.
 
+        Images side by side are of one run, see shardkit.sequence.intervals.
+
         Args:
             parts: keys of each image, in order; one each where not given. Whole numbers of the host, so that nothing waits
                 for the device.
         """
         num_images, num_tokens = len(batch.image_starts), batch.input_ids.shape[1]
         device = batch.image_starts.device
+        starts, behind = batch.image_starts, batch.image_starts + batch.image_slots
         number = torch.arange(num_images, dtype=torch.int32, device=device)
         zeros = torch.zeros(num_tokens + 1, dtype=torch.int32, device=device)
-        here = zeros.scatter(0, batch.image_starts, 1)[:num_tokens]
+        here = zeros.scatter(0, starts, 1)[:num_tokens]
         high = here.cumsum(0, dtype=torch.int32)
-        # What is seen begins anew behind the images of the documents before, and with each run. An image that joins a run
-        # writes to the place behind the last token, which nobody reads.
+        # What is seen begins anew behind the images of the documents before, and with each run. An image that goes on with
+        # a run writes to the place behind the last token, which nobody reads.
+        joins = torch.cat([starts.new_zeros(min(1, num_images), dtype=torch.bool), starts[1:] == behind[:-1]])
         document_starts = batch.cu_seq_lens_q[:-1].long()
         first = zeros.scatter(0, document_starts, (high - here)[document_starts])
-        first = first.scatter(0, torch.where(batch.image_joins, num_tokens, batch.image_starts), number)
+        first = first.scatter(0, torch.where(joins, num_tokens, starts), number)
         low = first[:num_tokens].cummax(0).values
         if parts is None:
             return cls(bounds=Bounds(low=low, high=high, num_keys=num_images))

@@ -35,7 +35,7 @@ OPEN_SHARDS = 64
 OPEN_BLOCKS = 1024
 """Row blocks of sequences whose columns are at hand."""
 
-_SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width", "joins")
+_SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width")
 _LABELS = ("ocr_labels", "reading_order")
 
 
@@ -223,7 +223,6 @@ class _Block:
             width=number["width"],
             used_height=number["used_height"],
             used_width=number["used_width"],
-            joins=bool(number["joins"]),
             ocr_labels=self._label("ocr_labels", at),
             reading_order=self._label("reading_order", at),
         )

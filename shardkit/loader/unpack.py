@@ -34,13 +34,11 @@ def unpack(batch: Batch) -> list[list[Unpacked]]:
     starts, windows = documents[firsts].tolist(), _host(batch.windows).tolist()
     slot_rows = _host(batch.slot_rows[0])
     owners, indices = _host(batch.image_sequences).tolist(), _host(batch.image_indices).tolist()
-    used, joins = _host(batch.image_used_sizes).tolist(), _host(batch.image_joins).tolist()
+    used = _host(batch.image_used_sizes).tolist()
     pixels = _host(batch.pixels)
     slots: list[list[tuple[Slot, npt.NDArray[np.uint8]]]] = [[] for _ in windows]
     row = 0
-    for image, owner, index, (height, width), joined in zip(
-        batch.sizes.images, owners, indices, used, joins, strict=True
-    ):
+    for image, owner, index, (height, width) in zip(batch.sizes.images, owners, indices, used, strict=True):
         slot = Slot(
             start=int(np.flatnonzero(slot_rows == row)[0]) - starts[owner],
             count=image.slots,
@@ -49,7 +47,6 @@ def unpack(batch: Batch) -> list[list[Unpacked]]:
             width=image.width,
             used_height=height,
             used_width=width,
-            joins=joined,
         )
         content = pixels[image.offset : image.offset + image.size].reshape(image.height, image.width, 3)
         slots[owner].append((slot, content))

@@ -32,8 +32,6 @@ class Slot:
     used_height: int = 0
     used_width: int = 0
     """Pixels of these that show the image, at the top left; all where they are not given."""
-    joins: bool = False
-    """Whether it is of one run with the image before it: what follows the run is said of all of them."""
     ocr_labels: tuple[int, ...] | None = None
     """Label ids of the image, for a head of the tower; None where it has none."""
     reading_order: tuple[int, ...] | None = None

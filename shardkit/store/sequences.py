@@ -24,7 +24,6 @@ SLOT = pa.struct(
         ("width", pa.int32()),
         ("used_height", pa.int32()),
         ("used_width", pa.int32()),
-        ("joins", pa.bool_()),
         ("ocr_labels", pa.list_(pa.int32())),
         ("reading_order", pa.list_(pa.int32())),
     ]

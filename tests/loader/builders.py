@@ -35,7 +35,6 @@ def random_sequence(random, *, longest=40, images=2, largest_side=70):
                 width=width,
                 used_height=int(random.integers(1, height + 1)),
                 used_width=int(random.integers(1, width + 1)),
-                joins=bool(image and not len(text)),
             )
         )
         parts += [text, np.full(count, 4)]

@@ -28,7 +28,7 @@ def test_words_are_few():
 
     assert host.pixels.nbytes == 4 * 224 * 224 * 3
     # 4 bytes an id and one an objective; the rest is the tables.
-    assert host.meta.nbytes == 4 * (16 + 5 + 5 + 4 + 2 + 4 * 11 + 14 + 4000 + 1000)
+    assert host.meta.nbytes == 4 * (16 + 5 + 5 + 4 + 2 + 4 * 10 + 14 + 4000 + 1000)
     assert (host.meta.dtype, host.pixels.dtype) == (torch.int32, torch.uint8)
     assert host.num_bytes == host.meta.nbytes + host.pixels.nbytes
 

@@ -122,7 +122,7 @@ def test_sizes_are_read_from_the_words_alone():
 def test_offsets_beyond_two_gibibytes_survive():
     host, _ = make_host_batch([[made(5, slots=((0, 2), (3, 1)))]], np.random.default_rng(0))
     parts = Sizes.of(host.meta).parts()
-    table = host.meta[parts["images"]].view(2, 11)
+    table = host.meta[parts["images"]].view(2, 10)
     table[1, 0], table[1, 1] = -16, 5
 
     assert Sizes.of(host.meta).images[1].offset == 5 * 2**32 + 2**32 - 16

@@ -114,10 +114,7 @@ def test_the_worked_rows_of_images_and_text():
         ([0, 2, 4], 5, [(0, 2), (2, 4), (4, 5)]),
         ([0, 2], 5, [(0, 2), (2, 5)]),
     ):
-        slots = tuple(
-            Slot(start=at, count=1, image=k, height=1, width=1, joins=k > 0 and places[k - 1] == at - 1)
-            for k, at in enumerate(places)
-        )
+        slots = tuple(Slot(start=at, count=1, image=k, height=1, width=1) for k, at in enumerate(places))
         sequence = Sequence(input_ids=np.zeros(length, np.uint16), objectives=bytes(length), slots=slots)
         batch = make_host_batch([[sequence]], np.random.default_rng(0))[0].to_device()
         mask = CrossLayout.of(batch).dense()
@@ -130,7 +127,8 @@ def test_images_seen_are_those_that_the_host_says():
         random = np.random.default_rng(seed)
         host, _ = make_host_batch(random_packs(random, largest_side=3), random)
         batch = host.to_device()
-        starts, joins = batch.image_starts.tolist(), batch.image_joins.numpy()
+        starts, slots = batch.image_starts.tolist(), batch.image_slots.tolist()
+        joins = np.array([k > 0 and starts[k] == starts[k - 1] + slots[k - 1] for k in range(len(starts))], bool)
         low, high = bounds(starts, batch.input_ids.shape[1], joins, batch.cu_seq_lens_q[:-1].tolist())
         layout = CrossLayout.of(batch)
         assert layout.bounds.low.tolist() == low.tolist()

@@ -35,7 +35,7 @@ from shardkit.store.schema import TABLES
 from shardkit.store.sequences import tokenizer_files
 
 _SLOT_BYTES = 100
-"""Of a slot without labels: seven numbers of four bytes and the asset's id."""
+"""Of a slot without labels: six numbers of four bytes and the asset's id."""
 
 
 def is_tokenized(dataset: Dataset) -> bool:

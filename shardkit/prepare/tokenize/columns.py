@@ -145,7 +145,6 @@ def _slots(slots: Iterable[Sequence[Any]], examples: Iterable[Example]) -> Itera
                 "width": slot.width,
                 "used_height": slot.used_height,
                 "used_width": slot.used_width,
-                "joins": slot.joins,
                 "ocr_labels": slot.ocr_labels,
                 "reading_order": slot.reading_order,
             }
