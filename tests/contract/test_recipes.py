@@ -166,23 +166,23 @@ def changed(kind: Any, field: str, default: Any) -> Any:
         return kind(**{field: ChatTemplate(source=chatml().source + "{# #}")})
     if not isinstance(default, str | bool | int | float | tuple):
         return None
-    candidates: list[Any]
-    if isinstance(default, bool):
-        candidates = [not default]
-    elif isinstance(default, tuple):
-        candidates = [("x",)]
-    elif isinstance(default, str):
-        candidates = ["x"]
-    else:
-        candidates = [default + 1, 0.5, 56, 7, 2]
+    kind_of = type(default)
+    candidates = [
+        ("x",) if kind_of is tuple else not default if kind_of is bool else "x" if kind_of is str else default + 1
+    ]
     said = ""
     for candidate in candidates:
         try:
             return kind(**{field: candidate})
         except ConfigError as error:
             said = error.what
-            if isinstance(default, str):
-                candidates += [word for word in re.findall(r"[\w-]+", said) if word not in (*candidates, default)]
+            if kind_of is str:
+                named = re.findall(r"[\w-]+", said)
+            else:
+                named = [kind_of(number) for number in re.findall(r"[0-9]+", said)] + (
+                    [0.25] if kind_of is float else []
+                )
+            candidates += [other for other in named if other not in (*candidates, default)]
     if said.endswith(f"is none of {default}"):
         return None
     raise AssertionError(f"no other value of {field} is taken: {said}")
