@@ -60,9 +60,10 @@ def with_added_tokens(definition: dict[str, Any], names: Sequence[str]) -> dict[
     model = definition["model"]
     vocab = model["vocab"]
     free = next_id(definition)
+    there = vocab if isinstance(vocab, dict) else {piece: place for place, (piece, _) in enumerate(vocab)}
     new: dict[str, int] = {}
     for name in names:
-        known = vocab.get(name) if isinstance(vocab, dict) else None
+        known = there.get(name)
         if known is None:
             known, free = free, free + 1
         new[name] = known

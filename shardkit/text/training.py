@@ -9,7 +9,7 @@ count are taken by their ids. Control tokens are unknown while it learns: where 
 
 from __future__ import annotations
 
-from importlib import metadata, resources
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -97,11 +97,6 @@ def tokenizer_config(reserved: Reserved, chat_template: str | None) -> bytes:
     if chat_template is not None:
         config["chat_template"] = chat_template
     return orjson.dumps(config, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def default_template() -> str:
-    """The ChatML template of the package."""
-    return (resources.files("shardkit.text") / "templates" / "chatml.jinja").read_text(encoding="utf-8")
 
 
 TEMPLATE_MARKS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")  # fmt: skip

@@ -10,8 +10,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from shardkit.errors import ConfigError
 from shardkit.text.reserved import FUNCTIONAL, SPECIAL, Reserved, buffer_names
+from shardkit.text.template import chatml
 from shardkit.text.tokenizer import Tokenizer
-from shardkit.text.training import PATTERNS, default_template, tokenizer_config, train
+from shardkit.text.training import PATTERNS, TEMPLATE_MARKS, tokenizer_config, train
 
 TEXTS = ["the cat sat on the mat", "the hat", "\u4eca\u5929\u5929\u6c14", "a <think> b </think>", "12 12 120"] * 3
 SMALL = Tokenizer(train([TEXTS], vocab_size=315, reserved=Reserved(), pattern="qwen2"))
@@ -105,4 +106,9 @@ def test_the_config_names_roles_and_kinds() -> None:
     assert config["chat_template"] == "{{ x }}"
     assert sum(token["special"] for token in config["added_tokens_decoder"].values()) == 21
     assert "chat_template" not in orjson.loads(tokenizer_config(Reserved(), None))
-    assert "<|im_start|>" in default_template()
+
+
+def test_the_template_of_the_package_writes_marks_that_are_reserved() -> None:
+    source = chatml().source
+    assert all(mark in source for mark in TEMPLATE_MARKS)
+    assert {name for name in Reserved().names if name in source} == set(TEMPLATE_MARKS)
