@@ -234,7 +234,7 @@ class _Block:
 
 
 def _array(column: pa.Array) -> npt.NDArray[Any]:
-    values: npt.NDArray[Any] = column.to_numpy()
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
 

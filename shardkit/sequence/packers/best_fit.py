@@ -14,32 +14,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from shardkit.sequence.packers.sizes import Sizes, at_most, check_sizes
 
 _SHARE_BITS = 20
 """A share of a capacity is counted in 2**-20 parts: its square, summed over limits, stays far below 2**63."""
 
 
-def best_fit(sizes: npt.NDArray[np.integer[Any]], capacities: Sequence[int]) -> list[list[int]]:
+def best_fit(sizes: Sizes, capacities: Sequence[int]) -> list[list[int]]:
     """Packs of the N sequences of `sizes` [N, K], none above a capacity, members in ascending index.
 
     Sequences are known by their place, the largest at 0, and a set of places is an integer with those bits. For each
     limit the sets "at most this large" are made once for every size that occurs. The sequences that may still join a
     pack are then an intersection of K + 1 integers, and the next member is its lowest bit: a handful of operations
     on N bits for each sequence, however many packs there are.
-
-    Raises:
-        ValueError: where a sequence alone is above a capacity; a plan says so before, with both numbers.
     """
+    check_sizes(sizes, capacities)
     limits = np.asarray(capacities, np.int64)
-    if (sizes > limits).any():
-        raise ValueError("a sequence is above a capacity")
     order = _largest_first(sizes.astype(np.int64), limits)
     ordered = sizes[order].astype(np.int64)
-    dimensions = [(ordered[:, k].tolist(), *_at_most(ordered[:, k])) for k in range(len(limits))]
+    dimensions = [(ordered[:, k].tolist(), *at_most(ordered[:, k])) for k in range(len(limits))]
     index_of = order.tolist()
 
     packs: list[list[int]] = []
@@ -67,23 +64,9 @@ def best_fit(sizes: npt.NDArray[np.integer[Any]], capacities: Sequence[int]) -> 
 
 
 def _largest_first(sizes: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    shares = (sizes << _SHARE_BITS) // np.maximum(limits, 1)
+    # Of huge limits (attention: squares) the low bits are left out first, so that nothing leaves 64 bits.
+    bits = np.array([max(limit.bit_length() - (62 - _SHARE_BITS), 0) for limit in limits.tolist()], np.int64)
+    shares = ((sizes >> bits) << _SHARE_BITS) // np.maximum(limits >> bits, 1)
     weight = (shares * shares).sum(axis=1)
     # lexsort takes its most important key last, and is stable: equal sequences stay in ascending index.
     return np.lexsort((*(-sizes[:, k] for k in reversed(range(sizes.shape[1]))), -weight))
-
-
-def _at_most(column: npt.NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """The sizes that occur in `column`, ascending, and for each the set of places with at most that size."""
-    by_size = np.argsort(column, kind="stable")
-    values, counts = np.unique(column, return_counts=True)
-    sets: list[int] = []
-    bits = 0
-    start = 0
-    places = by_size.tolist()
-    for count in counts.tolist():
-        for place in places[start : start + count]:
-            bits |= 1 << place
-        start += count
-        sets.append(bits)
-    return values.tolist(), sets

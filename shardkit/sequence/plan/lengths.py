@@ -45,6 +45,8 @@ class Lengths:
     period: npt.NDArray[np.int64] | None = None
     """[N] with `turn`: pass p over a source has the sequences with p mod period = turn. None: every pass has them all."""
     turn: npt.NDArray[np.int64] | None = None
+    example: npt.NDArray[np.uint64] | None = None
+    """[N] a number of the example that a sequence was made from; None where `turn` is."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -64,7 +66,8 @@ class Lengths:
         return every & (self.images == 0) & (self.tokens > 1)
 
     def take(self, rows: npt.NDArray[np.int64], shard: npt.NDArray[np.int32]) -> Lengths:
-        """Some sequences, in shards of other numbers. Sources stay, also those of none of them."""
+        """Some sequences, in shards of other numbers."""
+        present, codes = np.unique(self.source[rows], return_inverse=True)
         return replace(
             self,
             key=self.key[rows],
@@ -74,9 +77,11 @@ class Lengths:
             images=self.images[rows],
             patches=self.patches[rows],
             supervised=self.supervised[:, rows],
-            source=self.source[rows],
+            source=codes.astype(np.int32),
+            sources=tuple(self.sources[code] for code in present.tolist()),
             period=None if self.period is None else self.period[rows],
             turn=None if self.turn is None else self.turn[rows],
+            example=None if self.example is None else self.example[rows],
         )
 
     @property
@@ -99,7 +104,7 @@ class Lengths:
             if byte and column in table.column_names:
                 supervised[byte] = _numpy(table.column(column))[where]
         present, codes = np.unique(source[where], return_inverse=True)
-        period, turn = _turns(table, where)
+        period, turn, example = _turns(table, where)
         return cls(
             key=columns["key"][where].astype(np.uint64),
             shard=columns["shard"][where].astype(np.int32),
@@ -112,6 +117,7 @@ class Lengths:
             sources=tuple(sources[code] for code in present.tolist()),
             period=period,
             turn=turn,
+            example=example,
         )
 
 
@@ -120,17 +126,17 @@ _NUMBERS = ("key", "shard", "row", "num_tokens", "num_images", "num_patches")
 
 def _turns(
     table: Table, where: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | tuple[None, None]:
-    """`period` and `turn`: pass p takes of an example its alternative number (p + mix(example)) mod alternatives."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]] | tuple[None, None, None]:
+    """`period`, `turn`, `example`: pass p takes of an example its alternative (p + mix(example)) mod alternatives."""
     if "alternatives" not in table.column_names:
-        return None, None
+        return None, None, None
     period = _numpy(table.column("alternatives"))[where].astype(np.int64)
     if not (period > 1).any():
-        return None, None
+        return None, None, None
     alternative = _numpy(table.column("alternative"))[where].astype(np.int64)
-    examples = _numpy(table.column("example_key"))[where].astype(np.uint64)
-    first = mix64_array(mix64("alternatives"), examples) % period.astype(np.uint64)
-    return period, (alternative - first.astype(np.int64)) % period
+    example = _numpy(table.column("example_key"))[where].astype(np.uint64)
+    first = mix64_array(mix64("alternatives"), example) % period.astype(np.uint64)
+    return period, (alternative - first.astype(np.int64)) % period, example
 
 
 def _codes(column: Any) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -7,8 +7,9 @@ A function of lengths, mixture and settings. A place in it is a `Cursor`; going 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, cycle, islice
 from typing import Any
@@ -18,20 +19,26 @@ import numpy.typing as npt
 
 from shardkit.digest import fingerprint, mix64
 from shardkit.errors import ConfigError
+from shardkit.sequence.cost import cost
 from shardkit.sequence.packers import PACKERS
+from shardkit.sequence.part import Part
+from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order
-from shardkit.sequence.plan.draw import Draw, Streams
+from shardkit.sequence.plan.draw import Draw, Drawn, Streams
 from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.mixer import permutation
 from shardkit.sequence.plan.mixture import Mixture
-from shardkit.sequence.plan.order import Indices, as_indices, permutation
+from shardkit.sequence.plan.order import Indices, as_indices
+from shardkit.sequence.plan.rest import Ranges, Rest, missing_ranges, passes_now
 from shardkit.sequence.plan.settings import PlanSettings, option
+from shardkit.sequence.plan.subset import subset_rows
 from shardkit.sequence.plan.survey import Survey, SurveyBuilder
 
 _KEPT_SURVEYS = 2
 """A survey holds some numbers a pack; a run of many epochs must not keep them all."""
 
 Pack = tuple[int, ...]
-"""Indices into the lengths, in draw order."""
+"""Indices into the lengths, in draw order; a `Part` is the index of a sequence that was cut."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,23 +68,16 @@ class Step:
     after: Cursor
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Block:
     packs: tuple[Pack, ...]
     after: Draw
     last: bool
     """Whether the epoch ends with it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Rest:
-    """What another plan left of an epoch: a plan can begin there instead of at epoch 0."""
-
-    epoch: int
-    step: int
-    """Steps of the epoch that were taken."""
-    delivered: Indices
-    """Sequences that were delivered in them."""
+    places: Indices
+    """Of each member of the packs, in order, its place in the draw."""
+    drawn: Indices
+    """The sequences in draw order."""
 
 
 class Plan:
@@ -102,32 +102,35 @@ class Plan:
     ) -> None:
         self.lengths = lengths
         self.settings = settings
-        self.mixture = mixture
+        self.mixture = mixture and mixture.weighed(lengths)
         self.identity = dict(identity)
         self.rest = rest
         self.first_epoch = rest.epoch if rest else 0
-        self._pack = PACKERS[settings.packer].pack
+        self._packer = PACKERS[settings.packer]
         self._sizes = np.stack([getattr(lengths, name) for name in settings.capacities], axis=1)
         self._capacities = tuple(settings.capacities.values())
         self._cost = lengths.cost
+        # Some members may be parts; elsewhere none needs to be looked at.
+        self._cuts = self._packer.cuts or bool(rest and rest.parts)
+        self._plain = lengths.plain if self._cuts else np.zeros(len(lengths), np.bool_)
         self._check_limits()
         # Of an empty dataset no source is known, and there is nothing to mix.
-        mixed = mixture if len(lengths) else None
-        if mixed:
-            mixed.check(lengths.sources)
+        self._mixed = self.mixture if len(lengths) else None
+        if self._mixed:
+            self._mixed.check(lengths.sources)
         self._streams = Streams(
             lengths,
-            mixed,
+            self._mixed,
             seed=settings.seed,
             window=settings.window,
-            first_pass=self.first_epoch,
-            without=rest.delivered if rest else None,
+            rows=subset_rows(lengths, self._mixed, seed=settings.seed, window=settings.window),
+            rest=rest,
         )
-        if mixed:
-            self._check_units(mixed)
+        if self._mixed:
+            self._check_units(self._mixed)
         self._surveys: dict[int, Survey] = {}
         self._num_steps: dict[int, int] = {}
-        self._origins = {self.first_epoch: self._streams.start()}
+        self._origins = {self.first_epoch: self._streams.origin()}
 
     @cached_property
     def digest(self) -> str:
@@ -138,15 +141,17 @@ class Plan:
                 "settings": asdict(self.settings),
                 "mixture": self.mixture.to_json() if self.mixture else None,
                 "order": order.VERSION,
-                "packer": PACKERS[self.settings.packer].version,
-                "rest": [self.rest.epoch, self.rest.step, self.rest.delivered.tolist()] if self.rest else None,
+                "draw": drawing.VERSION if self.mixture else None,
+                "packer": self._packer.version,
+                "rest": self.rest.to_json() if self.rest else None,
             }
         )
 
     # ------------------------------------------------------------------ checks
     def _check_limits(self) -> None:
         for name, capacity in self.settings.capacities.items():
-            longest = int(getattr(self.lengths, name).max(initial=0))
+            held = getattr(self.lengths, name)
+            longest = int((held[~self._plain] if self._packer.cuts else held).max(initial=0))
             if longest > capacity:
                 shorter = ", or cut longer ones with `shardkit tokenize --max-tokens`" if name == "tokens" else ""
                 raise ConfigError(
@@ -171,8 +176,12 @@ class Plan:
                 hint=f"begin with epoch {self.first_epoch} or later",
             )
         origin = self._origin(epoch)
-        step = self.rest.step if self.rest and epoch == self.first_epoch else 0
-        return Cursor(epoch=epoch, step=step, block=0, pack=0, draw=origin, origin=origin)
+        draw = self._streams.start() if epoch == self.first_epoch else origin
+        return Cursor(epoch=epoch, step=self._first_step(epoch), block=0, pack=0, draw=draw, origin=origin)
+
+    def _first_step(self, epoch: int) -> int:
+        """Steps of an epoch that were taken under another plan."""
+        return self.rest.step if self.rest and epoch == self.first_epoch else 0
 
     def place(self, epoch: int, step: int) -> Cursor:
         """The place before `step` of `epoch`; surveys the epoch.
@@ -215,15 +224,95 @@ class Plan:
             draw: before this block.
             origin: before the epoch.
         """
-        drawn = self._streams.draw(draw, self.settings.block, epoch=epoch, origin=origin)
-        packs = self._pack(self._sizes[drawn.indices], self._capacities)
-        places = permutation(mix64(self.settings.seed, epoch, number, "packs"), np.arange(len(packs), dtype=np.uint64))
-        indices = drawn.indices.tolist()
+        first, size = self._first_step(epoch), self.settings.global_batch
+        step = draw.steps + first + draw.packs // size
+        drawn = self._streams.draw(draw, self.settings.block, origin=origin, step=step)
+        members, packs = self._packed(drawn)
+        change = self._streams.next_change(draw, step)
+        if change is not None:
+            left = (change - draw.steps - first) * size - draw.packs
+            if len(packs) > left:
+                drawn, members, packs = self._shortened(drawn, left, draw, origin, step)
+        order = permutation(mix64(self.settings.seed, epoch, number, "packs"), np.arange(len(packs), dtype=np.uint64))
+        shuffled = [packs[place] for place in order.tolist()]
+        flat = as_indices([member for pack in shuffled for member in pack])
+        if self._cuts:
+            found = tuple(tuple([self._member(members, member) for member in pack]) for pack in shuffled)
+            places = as_indices([members[member][0] for member in flat.tolist()])
+        else:
+            indices = drawn.indices.tolist()
+            found = tuple([tuple([indices[member] for member in pack]) for pack in shuffled])
+            places = flat
         return Block(
-            packs=tuple(tuple([indices[member] for member in packs[place]]) for place in places.tolist()),
-            after=drawn.after,
-            last=drawn.last,
+            packs=found, after=self._counted(drawn, len(packs), draw, epoch), last=drawn.last, places=places,
+            drawn=drawn.indices,
         )
+
+    def _packed(self, drawn: Drawn) -> tuple[list[tuple[int, int, int, int]], list[list[int]]]:
+        """What is drawn, in packs of places among the members; members only where some may be parts.
+
+        A member is (place in the draw, index, first token, token behind the last).
+        """
+        sizes = self._sizes[drawn.indices]
+        if not self._cuts:
+            return [], self._packer.pack(sizes, self._capacities)
+        members = [member for place in range(len(drawn.indices)) for member in self._left_of(drawn, place)]
+        own = as_indices([place for place, *_ in members])
+        sizes = sizes[own]
+        for at, (_, index, start, stop) in enumerate(members):
+            if stop - start < self.lengths.tokens[index]:
+                sizes[at] = [
+                    {"tokens": stop - start, "attention": (stop - start) ** 2}.get(name, 0)
+                    for name in self.settings.capacities
+                ]
+        if not self._packer.cuts:
+            return members, self._packer.pack(sizes, self._capacities)
+        return members, self._packer.pack(sizes, self._capacities, ~self._plain[drawn.indices[own]])
+
+    def _left_of(self, drawn: Drawn, place: int) -> list[tuple[int, int, int, int]]:
+        """The members that a drawn sequence gives: itself, or what is left of it."""
+        index = int(drawn.indices[place])
+        ranges: Ranges = ((0, int(self.lengths.tokens[index])),)
+        if self.rest and index in self.rest.parts and drawn.passes[place] == self.rest.due[index]:
+            ranges = self.rest.parts[index]
+        return [(place, index, start, stop) for start, stop in ranges]
+
+    def _member(self, members: Sequence[tuple[int, int, int, int]], member: int) -> int:
+        """What a packer names by its place, or as a part of what is there, as an index or a part of a sequence."""
+        _, index, start, stop = members[member]
+        if isinstance(member, Part):
+            start, stop = start + member.start, start + member.stop
+        return index if stop - start == self.lengths.tokens[index] else Part(index, start, stop)
+
+    def _shortened(
+        self, drawn: Drawn, left: int, draw: Draw, origin: Draw, step: int
+    ) -> tuple[Drawn, list[tuple[int, int, int, int]], list[list[int]]]:
+        """As many sequences as give `left` packs, so that the next block begins with the step that is due to change."""
+        few, many = 1, len(drawn.indices)
+        while many - few > 1:
+            middle = (few + many) // 2
+            part = Drawn(
+                indices=drawn.indices[:middle], passes=drawn.passes[:middle], after=drawn.after, last=drawn.last
+            )
+            if len(self._packed(part)[1]) <= left:
+                few = middle
+            else:
+                many = middle
+        drawn = self._streams.draw(draw, few, origin=origin, step=step)
+        return drawn, *self._packed(drawn)
+
+    def _counted(self, drawn: Drawn, num_packs: int, draw: Draw, epoch: int) -> Draw:
+        """The draw after a block, with the packs of the epoch or, where it ends, the steps of the run."""
+        if self._mixed is None:
+            return drawn.after
+        packs = draw.packs + num_packs
+        if not drawn.last:
+            return replace(drawn.after, packs=packs)
+        return replace(drawn.after, packs=0, steps=draw.steps + self._first_step(epoch) + self._steps_of(packs))
+
+    def _steps_of(self, packs: int) -> int:
+        size = self.settings.global_batch
+        return packs // size if self.settings.tail == "drop" else -(-packs // size)
 
     def _blocks(self, cursor: Cursor) -> Iterator[tuple[int, Draw, Block]]:
         """(number, draw before it, block) from the cursor's block to the end of its epoch."""
@@ -276,7 +365,8 @@ class Plan:
             return ()
         if self.settings.tail == "pad":
             return (*packs, *[()] * missing)
-        start = Cursor(epoch=cursor.epoch, step=0, block=0, pack=0, draw=cursor.origin, origin=cursor.origin)
+        begun = self._streams.start() if cursor.epoch == self.first_epoch else cursor.origin
+        start = Cursor(epoch=cursor.epoch, step=0, block=0, pack=0, draw=begun, origin=cursor.origin)
         again = chain.from_iterable(block.packs for _, _, block in self._blocks(start))
         return (*packs, *islice(cycle(again), missing))
 
@@ -287,45 +377,114 @@ class Plan:
     def num_steps(self, epoch: int) -> int:
         """Steps of an epoch, exactly; surveys it where they are not known. With a rest, steps taken before count."""
         if epoch not in self._num_steps:
-            packs, size = self.survey(epoch).num_packs, self.settings.global_batch
-            steps = packs // size if self.settings.tail == "drop" else -(-packs // size)
-            self._num_steps[epoch] = self.start(epoch).step + steps
+            self._num_steps[epoch] = self._first_step(epoch) + self._steps_of(self.survey(epoch).num_packs)
         return self._num_steps[epoch]
 
     def global_batch(self, epoch: int, step: int) -> tuple[Pack, ...]:
         """The packs of one step, over all ranks."""
         return next(self.steps(self.place(epoch, step))).packs
 
-    def delivered(self, cursor: Cursor) -> Indices:
-        """The sequences that another plan must leave out to go on from `cursor` without repeating or losing one.
+    def rest_at(self, cursor: Cursor, *, of_run: bool = False) -> Rest:
+        """What another plan must take over to go on from `cursor` without repeating or losing a sequence.
 
-        These are the ones delivered in the pass that their source is in; of a source drawn several times over, the
-        ones drawn more often than others.
+        Args:
+            of_run: count the steps and tokens of the epochs before too, where nothing is mixed and counts them anyway.
         """
         self.remember(cursor)
-        times = self._streams.times_drawn(cursor.origin)
+        lengths = self.lengths
+        due = self._streams.due(cursor.origin)
+        again = self.rest if self.rest and cursor.epoch == self.first_epoch else None
+        tokens = again.tokens if again else 0
+        cut: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for step in self.steps(self.start(cursor.epoch)):
             if step.step == cursor.step:
                 break
-            np.add.at(times, _members(step.packs), 1)
-        return self._streams.ahead(times)
+            members = [member for pack in step.packs for member in pack]
+            tokens += self._amounts(members)[:, 0].sum()
+            for part in (member for member in members if isinstance(member, Part)) if self._cuts else ():
+                cut[int(part)].append((part.start, part.stop))
+            whole = as_indices([member for member in members if not isinstance(member, Part)] if self._cuts else members)
+            np.add.at(due, whole, 1 if lengths.period is None else lengths.period[whole])
+        parts: dict[int, Ranges] = dict(again.parts) if again else {}
+        for index, ranges in cut.items():
+            times, left = missing_ranges(int(lengths.tokens[index]), ranges, parts.pop(index, None))
+            due[index] += times * (1 if lengths.period is None else int(lengths.period[index]))
+            if left:
+                parts[index] = left
+        began = self._streams.source_passes(cursor.origin)
+        now = passes_now(lengths, due, began)
+        run_tokens, run_steps = self._of_run(cursor) if of_run and not self._mixed else (
+            cursor.origin.tokens,
+            cursor.origin.steps,
+        )
+        return Rest(
+            epoch=cursor.epoch,
+            step=cursor.step,
+            due=due,
+            began=tuple(began.get(name, now[code]) for code, name in enumerate(lengths.sources)),
+            now=now,
+            parts=parts,
+            tokens=int(tokens),
+            run_tokens=run_tokens,
+            run_steps=run_steps,
+        )
+
+    def _of_run(self, cursor: Cursor) -> tuple[int, int]:
+        """Tokens and steps of the run before the epoch of `cursor`."""
+        tokens, steps = (self.rest.run_tokens, self.rest.run_steps) if self.rest else (0, 0)
+        for epoch in range(self.first_epoch, cursor.epoch):
+            tokens += self.survey(epoch).sums["tokens"]
+            if self.rest and epoch == self.first_epoch:
+                tokens += self.rest.tokens
+            steps += self.num_steps(epoch)
+        return tokens, steps
 
     # ------------------------------------------------------------------ sums
+    def _amounts(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
+        """[n, 4] tokens, images, patches, cost of members of packs."""
+        indices = as_indices(members)
+        amounts = self._columns[indices]
+        if self._cuts:
+            for place, member in enumerate(members):
+                if isinstance(member, Part):
+                    amounts[place] = (member.num_tokens, 0, 0, cost(member.num_tokens, 0))
+        return amounts
+
+    @cached_property
+    def _columns(self) -> npt.NDArray[np.int64]:
+        lengths = self.lengths
+        return np.stack([lengths.tokens, lengths.images, lengths.patches, self._cost], axis=1)
+
+    def targets(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
+        """[number of objectives, n] target tokens of members of packs, by the objective's byte."""
+        targets = self.lengths.supervised[:, as_indices(members)]
+        if self._cuts:
+            for place, member in enumerate(members):
+                if isinstance(member, Part):
+                    # Plain text: all of them count for the same.
+                    targets[:, place] = np.where(targets[:, place] > 0, member.num_tokens - 1, 0)
+        return targets
+
     def denominators(self, packs: Sequence[Pack]) -> npt.NDArray[np.int64]:
         """[number of objectives] target tokens in `packs`, by the objective's byte."""
-        sums: npt.NDArray[np.int64] = self.lengths.supervised[:, _members(packs)].sum(axis=1)
+        sums: npt.NDArray[np.int64] = self.targets([member for pack in packs for member in pack]).sum(axis=1)
         return sums
 
     def costs(self, packs: Sequence[Pack]) -> list[int]:
         """The cost of each pack; see `Lengths.cost`."""
-        return [int(self._cost[list(pack)].sum()) for pack in packs]
+        members = [member for pack in packs for member in pack]
+        bounds = np.cumsum([0, *(len(pack) for pack in packs)])
+        sums = np.concatenate([[0], np.cumsum(self._amounts(members)[:, 3])])
+        found: list[int] = np.diff(sums[bounds]).tolist()
+        return found
 
     def survey(self, epoch: int) -> Survey:
         """Plan a whole epoch and say what it is; the last few are remembered."""
         if epoch not in self._surveys:
-            builder = SurveyBuilder(self.lengths)
+            builder = SurveyBuilder(self.lengths, self._streams)
             for _, draw, block in self._blocks(self.start(epoch)):
-                builder.add(draw, block.packs, block.after)
+                members = [member for pack in block.packs for member in pack]
+                builder.add(draw, block, as_indices(members), self._amounts(members), self.targets(members).sum(axis=0))
             self._surveys[epoch] = builder.finish()
             while len(self._surveys) > _KEPT_SURVEYS:
                 del self._surveys[next(iter(self._surveys))]
@@ -336,7 +495,3 @@ class Plan:
         survey = self.survey(epoch)
         least = max(-(-survey.sums[name] // limit) for name, limit in self.settings.capacities.items())
         return least / survey.num_packs if survey.num_packs else 1.0
-
-
-def _members(packs: Sequence[Pack]) -> Indices:
-    return as_indices([index for pack in packs for index in pack])

@@ -12,6 +12,8 @@ TAILS = {
     "pad": "the last global batch is filled up with empty packs",
     "wrap": "the last global batch is filled up with the first packs of the epoch",
 }
+_OPTIONAL = ("max_images", "max_patches", "max_attention")
+"""Limits of a pack that need not be set."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +21,8 @@ class PlanSettings:
     max_tokens: int
     max_images: int | None = None
     max_patches: int | None = None
+    max_attention: int | None = None
+    """Pairs of tokens that attend to one another: the sum of the squares of the sequences' lengths."""
     global_batch: int = 1
     """Packs of one step over all ranks."""
     packer: str = "best-fit"
@@ -32,9 +36,9 @@ class PlanSettings:
     """Shards of a source whose rows are shuffled together."""
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_images", "max_patches", "global_batch", "block", "window"):
+        for name in ("max_tokens", *_OPTIONAL, "global_batch", "block", "window"):
             value = getattr(self, name)
-            if value is None and name in ("max_images", "max_patches"):
+            if value is None and name in _OPTIONAL:
                 continue
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}, not a whole number above 0", hint=f"set {option(name)}")
@@ -51,8 +55,10 @@ class PlanSettings:
     @property
     def capacities(self) -> dict[str, int]:
         """The limits that are set, by the name of what they limit."""
-        limits = {"tokens": self.max_tokens, "images": self.max_images, "patches": self.max_patches}
-        return {name: limit for name, limit in limits.items() if limit is not None}
+        names = ("max_tokens", *_OPTIONAL)
+        return {
+            name.removeprefix("max_"): getattr(self, name) for name in names if getattr(self, name) is not None
+        }
 
 
 def option(name: str) -> str:

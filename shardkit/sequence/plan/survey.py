@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from shardkit.sequence.plan.draw import Draw
+from shardkit.sequence.plan.draw import Draw, Streams
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.order import Indices, as_indices
+
+SUMMED = ("sequences", "tokens", "images", "patches", "supervised", "cost")
+"""What is added up of each source; a sequence that was cut counts once a part."""
+
+
+class Packed(Protocol):
+    """A block, as far as it is surveyed."""
+
+    @property
+    def packs(self) -> tuple[tuple[int, ...], ...]: ...
+    @property
+    def after(self) -> Draw: ...
+    @property
+    def places(self) -> Indices: ...
+    @property
+    def drawn(self) -> Indices: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -21,12 +38,20 @@ class Survey:
     after: Draw
     """At the end of the epoch."""
     by_source: Mapping[str, Mapping[str, int]]
-    """Source -> what was drawn of it: sequences, tokens, images, patches, supervised, cost."""
+    """Source -> what was drawn of it, by SUMMED."""
     tokens: Indices
     """[packs] tokens of each pack, in plan order; likewise the next three."""
     images: Indices
     patches: Indices
     costs: Indices
+    members: Indices
+    """[packs] sequences of each."""
+    delays: Indices
+    """[d] sequences that come d packs later than they would if packs came in the order of the draw."""
+    draw_gap: float
+    """Mixed: the most that a source was off its share after any draw, in sequences of the largest size."""
+    pack_gap: float
+    """Mixed: the most that a source's share of a block, as delivered, was off after any of its packs, as a share of it."""
 
     @property
     def num_packs(self) -> int:
@@ -41,51 +66,89 @@ class Survey:
 class SurveyBuilder:
     """Adds up the blocks of an epoch, in order."""
 
-    def __init__(self, lengths: Lengths) -> None:
+    def __init__(self, lengths: Lengths, streams: Streams) -> None:
         self._lengths = lengths
-        self._columns = np.stack([lengths.tokens, lengths.images, lengths.patches, lengths.cost], axis=1)
-        self._times = np.zeros(len(lengths), np.int64)
+        self._streams = streams
+        self._by_source = np.zeros((len(lengths.sources), len(SUMMED)), np.int64)
         self._draws: list[Draw] = []
         """Before each block, and after the last one."""
         self._first_packs = [0]
-        self._sums: list[Indices] = [np.zeros((0, self._columns.shape[1]), np.int64)]
+        self._packs: list[Indices] = []
+        """[packs, 5] members, tokens, images, patches, cost"""
+        self._delays = np.zeros(1, np.int64)
+        self._draw_gap = self._pack_gap = 0.0
 
-    def add(self, draw: Draw, packs: Sequence[tuple[int, ...]], after: Draw) -> None:
-        """A block: the draw before it, its packs, the draw after it."""
-        self._draws[-1:] = [draw, after]
-        self._first_packs.append(self._first_packs[-1] + len(packs))
-        if packs:
-            members = as_indices([index for pack in packs for index in pack])
-            starts = np.cumsum([0, *(len(pack) for pack in packs[:-1])])
-            self._sums.append(np.add.reduceat(self._columns[members], starts, axis=0))
-            np.add.at(self._times, members, 1)
+    def add(self, draw: Draw, block: Packed, members: Indices, amounts: Indices, targets: Indices) -> None:
+        """A block, with all members of its packs.
+
+        Args:
+            draw: before it.
+            amounts: [n, 4] tokens, images, patches and cost of each member.
+            targets: [n]
+        """
+        self._draws[-1:] = [draw, block.after]
+        self._first_packs.append(self._first_packs[-1] + len(block.packs))
+        if not block.packs:
+            return
+        counts = as_indices([len(pack) for pack in block.packs])
+        starts = np.cumsum(counts) - counts
+        self._packs.append(np.column_stack([counts, np.add.reduceat(amounts, starts, axis=0)]))
+        columns = np.column_stack([np.ones(len(members), np.int64), amounts[:, :3], targets, amounts[:, 3]])
+        sources = self._lengths.source[members]
+        for code in np.unique(sources).tolist():
+            self._by_source[code] += columns[sources == code].sum(axis=0)
+        self._add_delays(block, counts)
+        shares = self._streams.shares_of(draw)
+        if shares is not None:
+            self._add_gaps(draw, block, members, starts, *shares)
+
+    def _add_delays(self, block: Packed, counts: Indices) -> None:
+        packs = np.repeat(np.arange(len(counts)), counts)
+        delays = np.bincount((packs - block.places * len(counts) // len(block.drawn)).clip(min=0))
+        longer = max(len(delays), len(self._delays))
+        self._delays = np.pad(self._delays, (0, longer - len(self._delays)))
+        self._delays[: len(delays)] += delays
+
+    def _add_gaps(
+        self, draw: Draw, block: Packed, members: Indices, starts: Indices, units: Indices, weights: Indices
+    ) -> None:
+        lengths, whole = self._lengths, units[members].sum()
+        codes = np.unique(lengths.source[block.drawn])
+        everything = np.cumsum(units[block.drawn])
+        same = block.after.stage == draw.stage and sum(block.after.amounts) == sum(draw.amounts) + everything[-1]
+        weight = {code: int(weights[block.drawn[lengths.source[block.drawn] == code][0]]) for code in codes.tolist()}
+        before = dict(zip(self._streams.names, draw.amounts, strict=True))
+        drawn_of = self._streams.active_weight(draw)
+        for code in codes.tolist():
+            own = np.where(lengths.source[block.drawn] == code, units[block.drawn], 0)
+            if same and drawn_of:
+                held = before[lengths.sources[code]] + np.cumsum(own)
+                off = held - (sum(draw.amounts) + everything) * (weight[code] / drawn_of)
+                self._draw_gap = max(self._draw_gap, float(np.abs(off).max()) / self._streams.largest)
+            if whole:
+                of_packs = np.add.reduceat(np.where(lengths.source[members] == code, units[members], 0), starts)
+                all_packs = np.add.reduceat(units[members], starts)
+                off = np.cumsum(of_packs) - np.cumsum(all_packs) * (of_packs.sum() / whole)
+                self._pack_gap = max(self._pack_gap, float(np.abs(off).max() / whole))
 
     def finish(self) -> Survey:
         *draws, after = self._draws
-        tokens, images, patches, costs = np.concatenate(self._sums).T
+        packs = np.concatenate(self._packs) if self._packs else np.zeros((0, 5), np.int64)
+        members, tokens, images, patches, costs = packs.T
         return Survey(
             draws=tuple(draws),
             first_packs=as_indices(self._first_packs),
             after=after,
-            by_source=self._by_source(),
+            by_source={
+                name: dict(zip(SUMMED, sums, strict=True))
+                for name, sums in zip(self._lengths.sources, self._by_source.tolist(), strict=True)
+            },
             tokens=tokens,
             images=images,
             patches=patches,
             costs=costs,
+            members=members,
+            delays=self._delays,
+            draw_gap=self._draw_gap,
+            pack_gap=self._pack_gap,
         )
-
-    def _by_source(self) -> dict[str, dict[str, int]]:
-        lengths = self._lengths
-        columns = {
-            "sequences": np.ones(len(lengths), np.int64),
-            "tokens": lengths.tokens,
-            "images": lengths.images,
-            "patches": lengths.patches,
-            "supervised": lengths.supervised.sum(axis=0),
-            "cost": lengths.cost,
-        }
-        chosen = [lengths.source == code for code in range(len(lengths.sources))]
-        return {
-            source: {name: int((column * self._times)[of].sum()) for name, column in columns.items()}
-            for source, of in zip(lengths.sources, chosen, strict=True)
-        }

@@ -1,5 +1,6 @@
 """Mixing: shares at every prefix, passes, ends of epochs."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,11 +15,17 @@ def make_streams(lengths, mixture=None, **more):
     return Streams(lengths, Mixture.of(mixture) if mixture else None, seed=1, window=2, **more)
 
 
-def draw_epoch(streams, epoch, start, count=16):
+def draw_many(streams, count):
+    """The indices of the first draws, with no end of an epoch."""
+    endless = replace(streams.start(), passes=(10**9,) * len(streams.names))
+    return streams.draw(streams.start(), count, origin=endless).indices
+
+
+def draw_epoch(streams, start, count=16):
     """The indices of an epoch, drawn in blocks, and the draw after it."""
     drawn, before = [], start
     while True:
-        block = streams.draw(before, count, epoch=epoch, origin=start)
+        block = streams.draw(before, count, origin=start)
         drawn += block.indices.tolist()
         before = block.after
         if block.last:
@@ -41,7 +48,7 @@ def test_shares_stay_within_one_sequence_of_the_target_at_every_prefix(seed):
     streams = make_streams(lengths, {"by": by, "weights": dict(zip("abcdefghij", weights, strict=False))})
     units = lengths.tokens if by == "token" else np.ones(len(lengths), np.int64)
 
-    drawn = streams.draw(streams.start(), 3000, epoch=10**9, origin=streams.start()).indices
+    drawn = draw_many(streams, 3000)
 
     amounts = np.zeros((number, 3000), np.int64)
     amounts[lengths.source[drawn], np.arange(3000)] = units[drawn]
@@ -56,7 +63,7 @@ def test_largest_deficit_by_hand():
     lengths = sources_of([[5] * 12, [5] * 12])
     streams = make_streams(lengths, {"weights": {"a": 3, "b": 1}})
 
-    drawn = streams.draw(streams.start(), 8, epoch=0, origin=streams.start()).indices
+    drawn = draw_many(streams, 8)
 
     assert "".join(lengths.sources[code] for code in lengths.source[drawn]) == "abaaabaa"
 
@@ -65,7 +72,7 @@ def test_equal_token_shares_of_short_and_long_sequences():
     lengths = sources_of([[400] * 100, [4000] * 100])
     streams = make_streams(lengths, {"by": "token", "weights": {"a": 1, "b": 1}})
 
-    drawn = streams.draw(streams.start(), 1100, epoch=10**6, origin=streams.start()).indices
+    drawn = draw_many(streams, 1100)
 
     counts = np.bincount(lengths.source[drawn]).tolist()
     assert counts == [1000, 100]
@@ -75,8 +82,8 @@ def test_an_epoch_ends_when_the_last_source_was_drawn_whole():
     lengths = sources_of([[5] * 10, [5] * 30])
     streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}})
 
-    first, after = draw_epoch(streams, 0, streams.start())
-    second, _ = draw_epoch(streams, 1, after)
+    first, after = draw_epoch(streams, streams.start())
+    second, _ = draw_epoch(streams, after)
 
     for drawn in (first, second):
         counts = np.bincount(drawn, minlength=40)
@@ -90,7 +97,7 @@ def test_passes_of_a_source_follow_one_another_whole():
     lengths = sources_of([[5] * 7, [5] * 50])
     streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}})
 
-    drawn, _ = draw_epoch(streams, 0, streams.start(), count=5)
+    drawn, _ = draw_epoch(streams, streams.start(), count=5)
 
     of_a = [index for index in drawn if index < 7]
     passes = [of_a[start : start + 7] for start in range(0, 42, 7)]
@@ -103,14 +110,14 @@ def test_an_epoch_can_end_with_one_source_or_with_tokens():
     by_source = make_streams(lengths, {"weights": {"a": 1, "b": 1}, "epoch": {"source": "a"}})
     by_tokens = make_streams(lengths, {"weights": {"a": 1, "b": 1}, "epoch": {"tokens": 52}})
 
-    drawn, after = draw_epoch(by_source, 0, by_source.start())
+    drawn, after = draw_epoch(by_source, by_source.start())
     assert sorted(index for index in drawn if index < 10) == list(range(10))
     assert len(drawn) in (19, 20)
-    again, _ = draw_epoch(by_source, 1, after)
+    again, _ = draw_epoch(by_source, after)
     assert sorted(index for index in again if index < 10) == list(range(10))
 
-    first, after = draw_epoch(by_tokens, 0, by_tokens.start())
-    second, _ = draw_epoch(by_tokens, 1, after)
+    first, after = draw_epoch(by_tokens, by_tokens.start())
+    second, _ = draw_epoch(by_tokens, after)
     assert (len(first), len(second)) == (11, 11)
 
 
@@ -118,7 +125,7 @@ def test_block_size_changes_no_draw():
     lengths = sources_of([[5, 9, 2] * 5, [50, 1] * 20, [7] * 3])
     streams = make_streams(lengths, {"by": "token", "weights": {"a": 1, "b": 2, "c": 0.5}})
 
-    drawn = [draw_epoch(streams, 0, streams.start(), count=count) for count in (1, 7, 1000)]
+    drawn = [draw_epoch(streams, streams.start(), count=count) for count in (1, 7, 1000)]
 
     assert drawn[0] == drawn[1] == drawn[2]
 
@@ -127,7 +134,7 @@ def test_sequences_that_count_nothing_are_drawn_too():
     lengths = make_lengths([5] * 20, patches=[0, 3] * 10, sources=["a"] * 10 + ["b"] * 10)
     streams = make_streams(lengths, {"by": "media", "weights": {"a": 1, "b": 1}})
 
-    drawn, _ = draw_epoch(streams, 0, streams.start())
+    drawn, _ = draw_epoch(streams, streams.start())
 
     assert set(drawn) == set(range(20))
 
@@ -135,7 +142,7 @@ def test_sequences_that_count_nothing_are_drawn_too():
 def test_one_stream_is_one_pass_an_epoch():
     streams = make_streams(make_lengths([5] * 50))
 
-    first, after = draw_epoch(streams, 0, streams.start())
+    first, after = draw_epoch(streams, streams.start())
 
     assert sorted(first) == list(range(50))
     assert after == Draw(passes=(1,), offsets=(0,), amounts=(0,))
@@ -144,8 +151,8 @@ def test_one_stream_is_one_pass_an_epoch():
 def test_what_was_delivered_before_is_left_out_of_the_first_pass_only():
     streams = make_streams(make_lengths([5] * 50), first_pass=3, without=np.arange(0, 50, 2))
 
-    first, after = draw_epoch(streams, 3, streams.start())
-    second, _ = draw_epoch(streams, 4, after)
+    first, after = draw_epoch(streams, streams.start())
+    second, _ = draw_epoch(streams, after)
 
     assert sorted(first) == list(range(1, 50, 2))
     assert sorted(second) == list(range(50))
@@ -155,7 +162,7 @@ def test_a_mixed_source_that_was_delivered_whole_begins_its_next_pass():
     lengths = sources_of([[5] * 4, [5] * 20])
     streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}}, first_pass=2, without=np.arange(0, 14))
 
-    drawn, _ = draw_epoch(streams, 2, streams.start())
+    drawn, _ = draw_epoch(streams, streams.start())
 
     assert sorted(index for index in drawn if index >= 4) == list(range(14, 24))
 
@@ -170,6 +177,6 @@ def test_weights_may_be_fractions_of_any_size():
     lengths = sources_of([[5] * 40, [5] * 40])
     streams = make_streams(lengths, {"weights": {"a": str(Fraction(10**12 + 1, 3)), "b": 0.3333333333333333e12}})
 
-    drawn = streams.draw(streams.start(), 40, epoch=9, origin=streams.start()).indices
+    drawn = draw_many(streams, 40)
 
     assert np.bincount(lengths.source[drawn]).tolist() == [20, 20]

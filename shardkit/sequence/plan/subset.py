@@ -1,0 +1,50 @@
+"""The part of the data that an ablation runs on: the first sequences that a mixture draws, up to a budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from shardkit.sequence.plan.draw import Streams
+from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.mixture import SUBSET_UNITS, Mixture
+from shardkit.sequence.plan.order import Indices
+
+_DRAWN = 65_536
+"""Sequences at a time."""
+
+
+def subset_rows(lengths: Lengths, mixture: Mixture | None, *, seed: int, window: int) -> Indices | None:
+    """The sequences of a mixture's subset, ascending; None for all.
+
+    Drawn by the mixture's first weights, each at most once, until the budget is reached: a larger one holds a smaller one.
+    Of an example whose alternatives take turns, all alternatives are in it.
+    """
+    if mixture is None or mixture.subset is None:
+        return None
+    unit, budget = mixture.subset
+    amounts = replace(mixture, by=SUBSET_UNITS[unit], objectives=()).units(lengths)
+    once = replace(
+        mixture,
+        subset=None,
+        then=(),
+        epoch_source=None,
+        epoch_tokens=None,
+        repeat=tuple((name, 1) for name in lengths.sources),
+    )
+    streams = Streams(lengths, once, seed=seed, window=window)
+    origin = before = streams.start()
+    drawn: list[Indices] = []
+    reached = 0
+    last = False
+    while reached < budget and not last:
+        block = streams.draw(before, _DRAWN, origin=origin)
+        sums = reached + np.cumsum(amounts[block.indices])
+        drawn.append(block.indices[: int(np.searchsorted(sums, budget)) + 1])
+        reached = int(sums[-1]) if len(sums) else reached
+        before, last = block.after, block.last
+    rows = np.sort(np.concatenate(drawn))
+    if lengths.example is None:
+        return rows
+    return np.flatnonzero(np.isin(lengths.example, lengths.example[rows]))
