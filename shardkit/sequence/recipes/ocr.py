@@ -80,6 +80,11 @@ class Ocr(WithImages):
     """Labels of the slots: given (the row's ocr_labels), text (ids of the page's lines, end to end), or none."""
 
     def _check(self) -> None:
+        if self.shows_parts:
+            raise ConfigError(
+                "a page in random parts or mirrored is not what its text says",
+                hint="leave crop_percent at 100 and mirror at false, or take another recipe",
+            )
         for name, value, known in (("text", self.text, TEXTS), ("labels", self.labels, LABELS)):
             if value not in known:
                 raise ConfigError(

@@ -35,7 +35,8 @@ class Vlm(WithImages):
     """Caption, page and interleaved examples; an example without images is an ordinary text.
 
     An image with no text behind it stays: eos follows from it. Only an image that is left in a window without any
-    target goes, and is counted.
+    target goes, and is counted. Slots carry the labels and the reading order that the dataset has, unless images are
+    shown in random parts or mirrored.
     """
 
     NAME: ClassVar[str] = "vlm"
@@ -108,7 +109,8 @@ class Vlm(WithImages):
             if segment.image is not None:
                 image = example.images[segment.image]
                 geometry = self.geometry(image, processor)
-                labels, num_cut = cut_labels(image.ocr_labels, geometry.slots)
+                labels, order = (None, None) if self.shows_parts else (image.ocr_labels, image.reading_order)
+                labels, num_cut = cut_labels(labels, geometry.slots)
                 draft.changes["labels_truncated"] += num_cut
                 draft.add_image(
                     segment.image,
@@ -117,7 +119,7 @@ class Vlm(WithImages):
                     controls[self.image_patch],
                     after,
                     ocr_labels=labels,
-                    reading_order=completed_order(image.reading_order, geometry.slots),
+                    reading_order=completed_order(order, geometry.slots),
                 )
             elif segment.text:
                 objective = 0 if segment.supervised is False else objectives[index]

@@ -64,6 +64,11 @@ class WithImages:
     def image_processor(self) -> Processor:
         return self.processor
 
+    @property
+    def shows_parts(self) -> bool:
+        """Whether an image is shown in random parts or mirrored: then what is known of its slots does not hold."""
+        return self.processor.mirror or self.processor.crop_percent < 100
+
     def geometry(self, image: Image, processor: Processor) -> Geometry:
         """Of an image of an example.
 

@@ -213,6 +213,12 @@ def test_an_unknown_choice_is_named(field: str) -> None:
         configure(RECIPES["ocr"], {field: "other"})
 
 
+@pytest.mark.parametrize("view", [{"crop_percent": "50"}, {"mirror": "true"}])
+def test_a_page_is_shown_whole(view: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="a page in random parts or mirrored"):
+        configure(RECIPES["ocr"], view)
+
+
 def test_a_page_that_is_too_long_is_windowed_and_shown_once() -> None:
     built = build(page(text="abcdefghij"), max_tokens=10)
     assert [len(s.slots) for s in built.sequences] == [1, 0]

@@ -263,6 +263,12 @@ def test_labels_go_with_an_image_that_is_cut_away() -> None:
     assert built.changes["images_dropped"] == 1
 
 
+@pytest.mark.parametrize("view", [{"crop_percent": 50}, {"mirror": True}])
+def test_random_parts_have_no_labels(view: dict[str, Any]) -> None:
+    (slot,) = build(labelled(ocr_labels=(7,), reading_order=(9,)), image_size=56, **view).sequences[0].slots
+    assert (slot.ocr_labels, slot.reading_order) == (None, None)
+
+
 # ------------------------------------------------------------------ processors and the model
 def test_a_model_with_another_number_of_slots_is_refused_with_both_numbers() -> None:
     message = "the square processor gives every image 64 slots, compress_to is 4"
@@ -394,7 +400,7 @@ def test_all_fields_enter_the_fingerprint() -> None:
     changed = {
         "bos": "x", "eos": "x", "image_start": "x", "image_patch": "x", "image_end": "x", "supervise_eos": False,
         "separator": " ", "captions": "first", "seed": 1, "one_image_rows": True, "compress_to": 64,
-        "image_size": 56, "patch": 7, "merge": 1, "resampling": "box", "normalisation": "half",
+        "image_size": 56, "patch": 7, "merge": 1, "resampling": "box", "normalisation": "half", "crop_percent": 50, "mirror": True,
     }  # fmt: skip
     fields = set(plain.recipe()) - {"name", "version", "image_processor", "processor"}
     assert fields == set(changed)
