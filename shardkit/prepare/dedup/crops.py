@@ -38,8 +38,12 @@ _LEVEL = 2.0**20
 """Sums are rounded down to multiples of it before they are multiplied: products of 2**40, of which 255 stay exact."""
 _ROUNDS = (2, 2, 1)
 """Steps that a window is moved, widened or narrowed by while it fits better."""
+_AT_FIRST = (96, 0.8)
+_AFTER_ONE_ROUND = (64, 0.9)
+"""What may still fit: bits that differ at most, and the least correlation of the greys, in the window that it begins with
+and in the best one after a round. Copies are well inside, nine in ten others of a crowd are not."""
 _AT_A_TIME = 64
-_FITS_AT_A_TIME = 512
+_FITS_AT_A_TIME = 2048
 _PREVIEWS_AT_A_TIME = 16
 """Around one window of each: 2.7 MB of sums, which stay in the cache of a core."""
 
@@ -145,7 +149,7 @@ def fit(
         windows: [n] which of WINDOWS is looked around.
 
     Returns:
-        differ: [n] of FINE_BITS, how many differ.
+        differ: [n] of FINE_BITS, how many differ; all of them where there was no hope.
         correlation: [n] of their greys, -1 to 1.
     """
     differ, correlation = np.empty(len(query), np.int64), np.empty(len(query))
@@ -162,29 +166,55 @@ def fit(
 def _fit(queries: Previews, others: _Sums, of: Numbers, window: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
     whole, size = _FINE_OF[0], len(queries)
     wanted = (whole @ queries.astype(np.float64) @ whole.T).reshape(size, FINE_BITS)
-    bits = _packed(wanted)[:, None]
-    best, window = np.full(size, FINE_BITS), window.copy()
-    moved, last = np.arange(size), 0
+    bits, window = _packed(wanted), window.copy()
+    best, correlation = np.full(size, FINE_BITS), np.zeros(size)
+
+    def hopeful(some: Numbers, hope: tuple[int, float]) -> Numbers:
+        """Those that may still fit, by the windows where they are."""
+        there, which = _shown_in(others, of[some], window[some])
+        best[some] = np.bitwise_count(_packed(there)[which] ^ bits[some]).sum(1, dtype=np.int64)
+        near = np.flatnonzero(best[some] <= hope[0])
+        some, which = some[near], which[near]
+        correlation[some] = _correlation(wanted[some, 1:], there[which, 1:])
+        return some[correlation[some] >= hope[1]]
+
+    hoped = moved = hopeful(np.arange(size), _AT_FIRST)
+    last = 0
     for step in _ROUNDS:
         # Around a window that did not move lies what was tried already.
-        going = moved if step == last else np.arange(size)
+        going = moved if step == last else hoped
+        if not len(going):
+            break
         shown, first, which = np.unique(_names(of[going], window[going]), return_index=True, return_inverse=True)
         rows, columns = (_around(window[going[first]][:, axis], step) for axis in (slice(0, 2), slice(2, 4)))
         codes = np.empty((len(shown), rows.shape[1] * columns.shape[1], FINE_BITS // 64), np.uint64)
         for start in range(0, len(shown), _PREVIEWS_AT_A_TIME):
             part = slice(start, start + _PREVIEWS_AT_A_TIME)
             codes[part] = _packed(_sums_of(others[of[going[first[part]]]], rows[part], columns[part]))
-        distances = np.bitwise_count(codes[which] ^ bits[going]).sum(2, dtype=np.int64)
+        distances = np.bitwise_count(codes[which] ^ bits[going, None]).sum(2, dtype=np.int64)
         place = distances.argmin(1)
-        distance = distances[np.arange(len(going)), place]
-        better = np.flatnonzero(distance < best[going])
-        place, going, which, last = place[better], going[better], which[better], step
-        best[going] = distance[better]
+        better = np.flatnonzero(distances[np.arange(len(going)), place] < best[going])
+        place, moved, which = place[better], going[better], which[better]
         row, column = np.divmod(place, columns.shape[1])
-        window[going] = np.concatenate([rows[which, row], columns[which, column]], axis=1)
-        moved = going[place > 0]
-    there = _sums_of(others[of], window[:, None, :2], window[:, None, 2:])[:, 0]
-    return best, _correlation(wanted[:, 1:], there[:, 1:])
+        window[moved] = np.concatenate([rows[which, row], columns[which, column]], axis=1)
+        if last == 0:
+            hoped = hopeful(going, _AFTER_ONE_ROUND)
+            moved = np.intersect1d(moved, hoped)
+        else:
+            best[moved] = distances[better, place]
+        last = step
+    hoped = hopeful(hoped, (FINE_BITS, -1.0))
+    gone = np.ones(size, np.bool_)
+    gone[hoped] = False
+    best[gone], correlation[gone] = FINE_BITS, 0.0
+    return best, correlation
+
+
+def _shown_in(others: _Sums, of: Numbers, window: Numbers) -> tuple[_Sums, Numbers]:
+    """[m, FINE_BITS] frequencies of the distinct windows of previews, and [n] which of them each is."""
+    _, first, which = np.unique(_names(of, window), return_index=True, return_inverse=True)
+    window = window[first]
+    return _sums_of(others[of[first]], window[:, None, :2], window[:, None, 2:])[:, 0], which
 
 
 def _names(of: Numbers, window: Numbers) -> Numbers:

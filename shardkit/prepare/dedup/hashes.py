@@ -115,18 +115,8 @@ def differing(words: Keys, one: Indices, two: Indices) -> Indices:
     out = np.empty(len(one), np.int64)
     for start in range(0, len(one), PAIRS_AT_A_TIME):
         part = slice(start, start + PAIRS_AT_A_TIME)
-        out[part] = count(words[one[part]] ^ words[two[part]]).sum(1)
+        out[part] = np.bitwise_count(words[one[part]] ^ words[two[part]]).sum(1, dtype=np.int64)
     return out
-
-
-_ONES = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
-
-
-def count(words: Keys) -> Indices:
-    """Set bits of each word."""
-    parts = np.ascontiguousarray(words).view(np.uint16).reshape(*words.shape, 4)
-    counts: Indices = _ONES[parts].sum(-1, dtype=np.int64)
-    return counts
 
 
 def may_meet(images: ImageHashes, one: Indices, two: Indices, *, silent: bool) -> npt.NDArray[np.bool_]:

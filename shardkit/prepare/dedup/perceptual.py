@@ -44,7 +44,7 @@ __all__ = [
     "evidence", "find", "joined", "measure", "read_hashes", "search",
 ]  # fmt: skip
 
-VERSION = 2
+VERSION = 3
 THRESHOLDS = (FLOOR, 0.86, 0.87, THRESHOLD, 0.9, 0.93, 0.97)
 DETAILS = 3
 """bits compared, bits that differ, place in VARIANTS"""
@@ -103,14 +103,29 @@ def search(
         whole.find(placed, seen, whole.coarse_bands(placed, seen, np.uint64(0)), crowd=crowd, sides=sides),
     ]
     shown = windows.Shown.of(placed, seen)
-    sought = windows.Sought(of=np.arange(len(shown.units)), crowd=crowd, sides=sides)
+    ways = _ways(shown, crowd, sides)
     for variant in windows.variants_of(transforms):
-        parts.append(windows.find(shown, sought, variant, known=_proven(parts)))
+        parts.append(windows.find(shown, ways, variant, known=_proven(parts)))
     if spoken is not None and crowd.any():
         _look_again(parts, placed, _at_places(spoken, order), crowd, transforms)
     crowded = np.zeros(len(order), np.bool_)
     crowded[order] = crowd
     return Looked(edges=_best(parts, order), crowded=crowded)
+
+
+def _ways(
+    shown: windows.Shown, crowd: npt.NDArray[np.bool_], sides: npt.NDArray[np.bool_] | None
+) -> list[windows.Sought]:
+    """Pictures meet everything; pages meet those of texts with the same figures."""
+    picture = shown.images.classes[shown.units] == PICTURE
+    salt = shown.images.salt[shown.units]
+    # Pages without a text, or with one that nobody told, do not meet in windows.
+    pages = np.flatnonzero(~picture & (salt != 0))
+    everything = np.arange(len(picture))
+    return [
+        windows.Sought(of=everything, pictures=picture, crowd=crowd, sides=sides),
+        windows.Sought(of=pages, salt=salt[pages], crowd=crowd, sides=sides),
+    ]
 
 
 def measure(images: ImageHashes, one: Indices, two: Indices, *, transforms: frozenset[str] = frozenset()) -> NearEdges:
@@ -155,7 +170,7 @@ def _look_again(
     there = images.previewed[units]
     sought = windows.Sought(of=shown.place(units[there]), salt=texts[there])
     for variant in windows.variants_of(transforms):
-        parts.append(windows.find(shown, sought, variant, known=_proven(parts)))
+        parts.append(windows.find(shown, [sought], variant, known=_proven(parts)))
     for some, keys in spoken.like(np.unique(units[pages])):
         parts.append(whole.find(images, some, [keys]))
 

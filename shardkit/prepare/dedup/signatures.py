@@ -24,6 +24,8 @@ from shardkit.text.language import LOOKED_AT, declared, identify
 NAMED = np.uint64(2**64 - 1)
 DOCUMENT_KINDS = frozenset({"interleaved"})
 """Relations of a document; text alone has none."""
+SHORT = 32
+"""Characters: so short a text agrees with its equal only, see near.CHARACTER_ERRORS."""
 _CURRENCY = r"$\u00a2-\u00a5\u058f\u060b\u07fe\u07ff\u09f2\u09f3\u09fb\u0af1\u0bf9\u0e3f\u17db\u20a0-\u20cf\ua838\ufdfc"
 _FIGURE = re.compile(rf"\d+|[{_CURRENCY}]")
 
@@ -55,7 +57,7 @@ class Signed:
     image_pixels: Keys
     """[M] key of its pixel id."""
     figures: Keys
-    """[N] key of the numbers and currency signs of the text, whatever their order; 0 without an image or a text."""
+    """[N] see figures_key"""
     lengths: npt.NDArray[np.int64]
     """[N] characters of the compared text."""
     languages: Codes
@@ -147,10 +149,11 @@ def _text(facts: Facts) -> int:
 
 
 def figures_key(facts: Facts) -> int:
-    """Pages are compared only where it is equal: numbers and currency signs of the text; 0 without an image or a text."""
+    """Pages are compared only where it is equal: numbers and currency signs of the text, of a short one the whole text;
+    0 without an image or a text."""
     if not (facts.pixels and facts.text):
         return 0
-    return key_of(" ".join(figures(facts.text)).encode())
+    return key_of((facts.text if len(facts.text) <= SHORT else " ".join(figures(facts.text))).encode())
 
 
 def figures(text: str) -> list[str]:

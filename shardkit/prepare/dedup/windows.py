@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from shardkit.prepare.dedup.hashes import (
     THRESHOLD,
     Edges,
     ImageHashes,
-    count,
     differing,
     edges_of,
     joined_edges,
@@ -94,6 +94,8 @@ class Sought:
     """[m] place in `Shown`"""
     salt: Keys | None = None
     """[m] they meet only where it is equal"""
+    pictures: npt.NDArray[np.bool_] | None = None
+    """[m] where given, of two that meet one is a picture at least: pages among themselves would fill every key"""
     per_key: int = PER_KEY
     crowd: npt.NDArray[np.bool_] | None = None
     """[U] where given, units of larger buckets are marked in it"""
@@ -101,17 +103,19 @@ class Sought:
     """[U] where given, only pairs with one unit on each side are answered"""
 
 
-def find(shown: Shown, sought: Sought, variant: int, *, known: Indices) -> Edges:
+def find(shown: Shown, ways: Sequence[Sought], variant: int, *, known: Indices) -> Edges:
     """Pairs where one picture, or a variant of it, is what a window of the other shows.
 
     Args:
+        ways: how they meet; a pair that meets in one of them is compared.
         known: pairs that are not compared again, see key_of.
     """
     own = shown.units
     turned = _variant(shown.images.preview[own], variant)
     wanted, doubtful = crops.margins_of(turned)
     pairs, alike = PairSet(), PairSet()
-    for chosen in samples(64, _BANDS, _BITS):
+    bands = samples(64, _BANDS, _BITS)
+    for sought, chosen in itertools.product(ways, bands):
         for query, other in _meetings(shown, sought, wanted, doubtful, chosen):
             meet = (query != other) & may_meet(shown.images, own[query], own[other], silent=False)
             query, other = query[meet], other[meet]
@@ -190,7 +194,7 @@ def _nearest(codes: Keys, wanted: Keys, query: Indices, other: Indices) -> tuple
     window, distance = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
     for start in range(0, len(query), PAIRS_AT_A_TIME >> 4):
         part = slice(start, start + (PAIRS_AT_A_TIME >> 4))
-        counts = count(codes[other[part]] ^ wanted[query[part], None])
+        counts = np.bitwise_count(codes[other[part]] ^ wanted[query[part], None])
         window[part] = counts.argmin(1)
         distance[part] = counts.min(1)
     return window, distance
@@ -238,20 +242,30 @@ def _meetings(
 def _rounds(shown: Shown, sought: Sought) -> Iterator[tuple[Indices, Indices, int]]:
     """(what is looked at, what is looked for, how many of a key): all and all, or each side in the other."""
     everything = np.arange(len(sought.of))
-    if sought.sides is None:
-        yield everything, everything, sought.per_key
-        return
-    side = sought.sides[shown.units[sought.of]]
-    here, there = everything[side], everything[~side]
-    yield here, there, sought.per_key
-    # The first side is the small one: each of its pictures sees all of the other.
-    yield there, here, max(len(there) * len(crops.WINDOWS), 1)
+    kinds = [(everything, everything)]
+    if sought.pictures is not None:
+        pictures, pages = everything[sought.pictures], everything[~sought.pictures]
+        kinds = [(pictures, everything), (pages, pictures)]
+    for entering, asking in kinds:
+        if not (len(entering) and len(asking)):
+            continue
+        if sought.sides is None:
+            yield entering, asking, sought.per_key
+            continue
+        here, there = (sought.sides[shown.units[sought.of[some]]] for some in (entering, asking))
+        yield entering[here], asking[~there], sought.per_key
+        # The first side is the small one: each of its pictures sees all of the other.
+        yield entering[~here], asking[there], max(int((~here).sum()) * len(crops.WINDOWS), 1)
 
 
 def _entries(keys: Keys, sought: Sought, entering: Indices) -> Keys:
     """Key << 32 | number of the meeting, ascending, each once."""
     own = _key(keys[sought.of[entering]], sought, entering)
-    return np.unique((own << HALF) | entering.astype(np.uint64)[:, None])
+    entries: Keys = ((own << HALF) | entering.astype(np.uint64)[:, None]).ravel()
+    # np.unique looks for equal values in a table first, which takes ten times as long where nearly all differ.
+    entries.sort()
+    distinct: Keys = entries[np.diff(entries, prepend=~entries[:1]) != 0]
+    return distinct
 
 
 def _key(keys: Keys, sought: Sought, at: Indices) -> Keys:
