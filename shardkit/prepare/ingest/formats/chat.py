@@ -16,18 +16,20 @@ A row may have images beside its turns (`images` or `image`): each has its `<ima
 In a row without images the mark is text. Images in parts of a content stand where they are.
 
 A dialogue may begin with system turns; then user and assistant alternate, with tool turns after an assistant's. It has at
-least one assistant turn, and the last assistant turn is not empty. Anything else is excluded under its own reason.
+least one assistant turn, and none is empty; but where a row has `gt`, by which answers are judged, the last one may be: it is
+the place of an answer. Anything else is excluded under its own reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
-from shardkit.prepare.ingest.formats.chat_turns import ROLES, Talk, carried
+from shardkit.prepare.ingest.formats.chat_turns import ROLES, Talk, carried, joined
 from shardkit.prepare.ingest.formats.fields import annotator_of, found, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
@@ -56,7 +58,7 @@ def drafts(record: Record, config: IngestConfig, _reader: Reader) -> Iterator[Dr
     if not isinstance(row, dict):
         raise Bad("not_an_object", f"the row is a JSON {type(row).__name__}, not an object")
     names = {name: config.fields.get(name, name) for name in FIELDS}
-    talk = Talk(changes=record.changes)
+    talk = Talk(changes=record.changes, asks=bool(carried(row.get("gt"))))
     pictures = next((name for name in (names["images"], *_IMAGES) if row.get(name) not in (None, "", b"", [])), None)
     if pictures is not None:
         entries = row[pictures] if isinstance(row[pictures], list) else [row[pictures]]
@@ -124,10 +126,12 @@ def _pair(
         if question:
             sides = [[*question, *_answer(side)] for side in sides]
             used += asked
+    opening = {field: segment for field, segment in _opening(row) if field not in used}
     segments: list[Segment] = []
     relations: list[Relation] = []
     for part, name, side in zip(("chosen", "rejected"), used, sides, strict=False):
         first, held = len(segments), len(talk.images)
+        segments += [replace(said, name=joined(part, said.name or "")) for said in opening.values()]
         segments += talk.segments(side, name, part)
         shown = (*range(talk.num_given), *range(max(held, talk.num_given), len(talk.images)))
         relations.append(
@@ -139,7 +143,7 @@ def _pair(
                 annotator=annotator_of(row, (f"{part}_model", f"{part}-model")) or annotator_of(row),
             )
         )
-    return used, segments, relations
+    return [*used, *opening], segments, relations
 
 
 def _opening(row: Row) -> Iterator[tuple[str, Segment]]:

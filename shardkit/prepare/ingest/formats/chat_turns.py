@@ -52,11 +52,13 @@ class Talk:
     Attributes:
         images: those of the row's own field first, then those that stand in turns.
         num_given: how many the row's field has; each is shown by one `<image>` mark or image part without address.
+        asks: an empty last answer is no fault: the row holds what an answer is judged by.
         fields: what turns carry and no segment holds, for the metadata.
     """
 
     images: list[ImageRef] = field(default_factory=list)
     num_given: int = 0
+    asks: bool = False
     changes: Counter[str] = field(default_factory=Counter)
     fields: list[dict[str, Any]] = field(default_factory=list)
     _shown: int = 0
@@ -82,7 +84,7 @@ class Talk:
             role = _role(turn, number)
             if role not in _FOLLOWS[before]:
                 raise Bad("turn_order", f"turn {number} is of {role} after {before or 'nothing'}")
-            segments += self._turn(turn, role, number, part)
+            segments += self._turn(turn, role, number, part, place=self.asks and number == len(value))
             before = role
         answers = [segment for segment in segments if segment.role == "assistant"]
         if not answers or before in ("user", "system"):
@@ -94,7 +96,8 @@ class Talk:
             )
         return segments
 
-    def _turn(self, turn: Mapping[str, Any], role: str, number: int, part: str) -> Iterator[Segment]:
+    def _turn(self, turn: Mapping[str, Any], role: str, number: int, part: str, *, place: bool) -> Iterator[Segment]:
+        """The segments of a turn; with `place` one of the assistant may be empty."""
         content = turn.get("content", turn.get("value"))
         names = {name: next((f for f in fields if _full(turn.get(f))), "") for name, fields in _CARRIED.items()}
         reasoning, calls, tools = (
@@ -102,14 +105,20 @@ class Talk:
         )
         if turn.get("from", turn.get("role")) in _CALLS and _full(content):
             content, calls = "", carried(content)
-        pieces = self._pieces(content, role, number, needed=not (calls or tools))
+        place = place and role == "assistant"
+        pieces = self._pieces(content, role, number, needed=not (calls or tools or place))
         if role == "assistant" and reasoning is None and pieces and isinstance(pieces[0], str):
             block = _THINK.match(pieces[0])
             if block and "<think>" not in block.group(1):
                 reasoning, pieces[0] = block.group(1).strip("\n"), pieces[0][block.end() :]
                 self.changes["think_block_parted"] += 1
         says = any(isinstance(piece, int) or piece.strip() for piece in pieces)
-        if not says and not (calls or tools or (role == "assistant" and reasoning) or role in ("system", "tool")):
+        place = place and not (says or calls or reasoning)
+        if (
+            not says
+            and not place
+            and not (calls or tools or (role == "assistant" and reasoning) or role in ("system", "tool"))
+        ):
             raise Bad("empty_turn", f"turn {number} of {role} is empty")
         more = {
             key: v
@@ -123,17 +132,17 @@ class Talk:
         supervised = False if turn.get("weight") == 0 and role == "assistant" else None
 
         def segment(text: str, name: str = "") -> Segment:
-            return Segment(kind="text", text=text, role=role, supervised=supervised, name=_joined(part, name))
+            return Segment(kind="text", text=text, role=role, supervised=supervised, name=joined(part, name))
 
         if tools:
             yield segment(tools, "tools")
         if reasoning:
             yield segment(reasoning, "reasoning_content")
-        if role == "tool" and pieces == [""]:
+        if place or (role == "tool" and pieces == [""]):
             yield segment("")
-        for piece in pieces:
+        for piece in () if place else pieces:
             if isinstance(piece, int):
-                yield Segment(kind="image", image=piece, role=role, name=_joined(part, ""))
+                yield Segment(kind="image", image=piece, role=role, name=joined(part, ""))
             elif piece:
                 yield segment(piece)
         if calls:
@@ -201,7 +210,7 @@ class Talk:
         return self._shown - 1
 
 
-def _joined(part: str, name: str) -> str | None:
+def joined(part: str, name: str) -> str | None:
     """The name of a segment."""
     return ".".join(filter(None, (part, name))) or None
 

@@ -266,6 +266,9 @@ def test_control_strings_are_text(tmp_path):
         ({"conversations": [{"role": "user"}, ANSWER]}, "wrong_type"),
         ({"conversations": [{"role": "user", "content": ["x"]}, ANSWER]}, "wrong_type"),
         ({"conversations": [USER, {"role": "assistant", "content": " "}]}, "empty_turn"),
+        ({"conversations": [USER, {"role": "assistant", "content": ""}], "gt": []}, "empty_turn"),
+        ({"conversations": [USER, {"role": "assistant", "content": ""}, USER, ANSWER], "gt": "1"}, "empty_turn"),
+        ({"conversations": [USER], "gt": "1"}, "no_answer"),
         ({"chosen": [USER, ANSWER], "rejected": []}, "no_content"),
         ({"chosen": [USER, ANSWER]}, "missing_field"),
         ({"text": ""}, "empty_text"),
@@ -285,3 +288,30 @@ def test_the_shared_files_are_kept_whole(shared, tmp_path, name, count):
     path = shared / "data" / "chat" / f"{name}.jsonl"
     result = run(IngestConfig(format="chat", paths=(path,), output=tmp_path / "out"))
     assert (result.tally.read, result.tally.kept) == (count, count)
+
+
+@pytest.mark.parametrize("content", ["", " ", None])
+def test_a_row_with_gt_may_leave_the_last_answer_open(tmp_path, content):
+    turns = [
+        {"role": "system", "tools": [{"name": "f"}], "content": "s"},
+        USER,
+        {"role": "assistant", "content": content},
+    ]
+    got = draft({"conversations": turns, "gt": ["42", 7]}, tmp_path)
+    assert shape(got) == [
+        ("system", "tools", '[{"name":"f"}]'), ("system", None, "s"), ("user", None, "q"), ("assistant", None, ""),
+    ]  # fmt: skip
+    assert got.metadata == {"gt": ["42", 7]}
+
+
+def test_what_a_pair_says_before_its_turns_comes_first_on_both_sides(tmp_path):
+    got = draft({"system": "s", "tools": [{"name": "f"}], "prompt": "q", "chosen": "a", "rejected": "b"}, tmp_path)
+    assert [(segment.role, segment.name, segment.text) for segment in got.segments] == [
+        (role, f"{side}.{name}" if name else side, text)
+        for side, answer in (("chosen", "a"), ("rejected", "b"))
+        for role, name, text in (
+            ("system", "tools", '[{"name":"f"}]'), ("system", "", "s"), ("user", "", "q"), ("assistant", "", answer),
+        )
+    ]  # fmt: skip
+    assert got.metadata == {}
+    assert [relation.segments for relation in got.relations] == [(0, 1, 2, 3), (4, 5, 6, 7)]
