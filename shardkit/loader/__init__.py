@@ -9,9 +9,21 @@ Batch -> state             a place in the plan                                  
 
 from shardkit.loader.batch import HostBatch
 from shardkit.loader.device import Batch
+from shardkit.loader.evaluate import EvaluationLoader, sums_by_sequence, targets_by_sequence
 from shardkit.loader.metrics import Meter, Metrics
 from shardkit.loader.state import Promise
 from shardkit.loader.stream import StreamingLoader
 from shardkit.loader.unpack import unpack
 
-__all__ = ["Batch", "HostBatch", "Meter", "Metrics", "Promise", "StreamingLoader", "unpack"]
+__all__ = [
+    "Batch",
+    "EvaluationLoader",
+    "HostBatch",
+    "Meter",
+    "Metrics",
+    "Promise",
+    "StreamingLoader",
+    "sums_by_sequence",
+    "targets_by_sequence",
+    "unpack",
+]

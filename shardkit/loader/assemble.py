@@ -21,6 +21,7 @@ from shardkit.loader.reader import Loaded, Reader
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares
+from shardkit.sequence.plan.stored_order import StoredOrder
 from shardkit.sequence.sequence import Slot
 
 MAX_QUARANTINED = 100
@@ -77,7 +78,7 @@ class Assembler:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | StoredOrder,
         reader: Reader,
         rank: Rank,
         *,

@@ -238,7 +238,7 @@ class StreamingLoader(IterableDataset[Any]):
                 self._plan,
                 self._reader,
                 self._rank,
-                threads=0 if hosted else min(MAX_THREADS, _num_cores()),
+                threads=0 if hosted else min(MAX_THREADS, num_cores()),
                 ahead=0 if hosted else AHEAD,
                 on_bad=self._on_bad,
                 metadata=self._metadata,
@@ -426,5 +426,6 @@ class StreamingLoader(IterableDataset[Any]):
         self._plan.remember(self._cursor)
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
