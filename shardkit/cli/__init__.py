@@ -29,6 +29,7 @@ COMMANDS = {
     "tokenizer": "train a tokenizer on datasets, or measure one on them",
     "tokenize": "examples to sequences, for one tokenizer and recipe",
     "plan": "what an epoch will be: batches, fill, shares",
+    "padding": "what padded batches would waste, beside packs",
     "train": "the bundled trainer",
     "verify": "check every file of a dataset against its manifest",
     "audit": "prove from the shards that no split leaks",
