@@ -70,7 +70,7 @@ def lengths_schema(objectives: Iterable[str]) -> pa.Schema:
     """tables/lengths.parquet: one row a sequence, in the order of the sequence shards.
 
     `shard` and `row` are those of the sequence: place in the manifest's list of sequence shards, and row there. `key`
-    is the first 64 bits of the sequence id, from which orders are drawn.
+    is the first 64 bits of the sequence id, from which orders are drawn, `example_key` that of the example id.
 
     Args:
         objectives: those that the recipe gives, each with a column of its own.
@@ -89,6 +89,7 @@ def lengths_schema(objectives: Iterable[str]) -> pa.Schema:
             ("source", pa.string()),
             ("split", pa.string()),
             ("key", pa.uint64()),
+            ("example_key", pa.uint64()),
         ]
     )
 

@@ -101,7 +101,8 @@ def lengths_of(batch: pa.RecordBatch, recipe: Recipe, *, shard: int, first: int,
         "row": np.arange(first, first + batch.num_rows, dtype=np.int32),
         "num_patches": batch.column("num_pixels").to_numpy() // recipe.patch_pixels,
         "split": pa.array([split] * batch.num_rows, pa.string()),
-        "key": np.array([int(text[:16], 16) for text in batch.column("sequence_id").to_pylist()], np.uint64),
+        "key": _first_bits(batch.column("sequence_id")),
+        "example_key": _first_bits(batch.column("example_id")),
     }
     for name in recipe.TARGETS:
         own = np.where(kinds == OBJECTIVES[name], counts, 0).astype(np.int64)
@@ -169,6 +170,10 @@ def _runs(tokens: Counts, flat: npt.NDArray[np.uint8]) -> pa.Array:
     kind = pa.struct([("objective", pa.uint8()), ("length", pa.uint32())])
     runs = pa.StructArray.from_arrays([pa.array(flat[starts]), pa.array(lengths.astype(np.uint32))], fields=list(kind))
     return _lists(np.diff(np.searchsorted(starts, bounds)), runs)
+
+
+def _first_bits(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    return np.array([int(text[:16], 16) for text in ids.to_pylist()], np.uint64)
 
 
 def _per_row(tokens: Counts, marked: npt.NDArray[np.bool_]) -> Counts:
