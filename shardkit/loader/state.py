@@ -175,7 +175,7 @@ def read_cursor(plan: Plan, state: Mapping[str, Any]) -> Cursor:
     return Cursor(**place, draw=Draw.of(streams["draw"]), origin=Draw.of(streams["origin"]))
 
 
-def with_rest(saved: State, places: Places | None) -> list[State]:
+def with_rest(saved: State, places: Places | None = None) -> list[State]:
     """What another plan goes on from: the place in `saved`, and what that plan went on from itself.
 
     Args:

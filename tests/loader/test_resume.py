@@ -264,7 +264,7 @@ def test_a_mixture_can_change_within_an_epoch(tokens):
     assert everything <= {*delivered, *after}
 
 
-@pytest.mark.parametrize("state", [{}, {"version": 1}, [], "state", {"version": 1, "cursor": 3}])
+@pytest.mark.parametrize("state", [{}, {"version": 2}, [], "state", {"version": 2, "cursor": 3}])
 def test_what_is_no_state_is_refused(tokens, state):
     with make_loader(tokens) as loader, pytest.raises(ResumeError, match="this is no state of a loader"):
         loader.load_state_dict(state)
@@ -273,7 +273,7 @@ def test_what_is_no_state_is_refused(tokens, state):
 def test_a_newer_state_and_a_changed_one_are_refused(tokens):
     with make_loader(tokens) as loader:
         state = loader.state_dict()
-        with pytest.raises(ResumeError, match="the state has version 9, this shardkit reads up to 1"):
+        with pytest.raises(ResumeError, match="the state has version 9, this shardkit reads 2"):
             loader.load_state_dict({**state, "version": 9})
         with pytest.raises(ResumeError, match="the state is of plan abc, what is bound in it gives"):
             loader.load_state_dict({**state, "plan": "abc"})

@@ -72,8 +72,8 @@ def test_a_cursor_survives_json():
         assert states.read_cursor(plan, state) == step.after
 
 
-def link(epoch, streams=None):
-    return {"bound": {}, "cursor": {"epoch": epoch}, "streams": streams}
+def link(epoch, streams=None, shards=None):
+    return {"bound": {}, "cursor": {"epoch": epoch}, "streams": streams, "shards": shards}
 
 
 def test_plans_of_an_epoch_that_is_over_are_forgotten():
@@ -87,5 +87,5 @@ def test_plans_of_an_epoch_that_is_over_are_forgotten():
 def test_more_changes_than_a_state_holds_are_refused():
     saved = {**link(3), "rests": [link(3)] * states.MAX_RESTS}
 
-    with pytest.raises(ResumeError, match="the settings were changed 8 times within an epoch"):
+    with pytest.raises(ResumeError, match="settings or data were changed 8 times within an epoch"):
         states.with_rest(saved)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shardkit.sequence.plan import Mixture
+from shardkit.sequence.plan import Mixture, Rest
 from shardkit.sequence.plan.draw import Draw, Streams
 from tests.sequence.plan.builders import make_lengths
 
@@ -148,8 +148,14 @@ def test_one_stream_is_one_pass_an_epoch():
     assert after == Draw(passes=(1,), offsets=(0,), amounts=(0,))
 
 
+def make_rest(epoch, due, began, now):
+    return Rest(epoch=epoch, step=1, due=np.asarray(due), began=began, now=now)
+
+
 def test_what_was_delivered_before_is_left_out_of_the_first_pass_only():
-    streams = make_streams(make_lengths([5] * 50), first_pass=3, without=np.arange(0, 50, 2))
+    due = np.full(50, 3)
+    due[::2] = 4
+    streams = make_streams(make_lengths([5] * 50), rest=make_rest(3, due, (3,), (3,)))
 
     first, after = draw_epoch(streams, streams.start())
     second, _ = draw_epoch(streams, after)
@@ -160,15 +166,19 @@ def test_what_was_delivered_before_is_left_out_of_the_first_pass_only():
 
 def test_a_mixed_source_that_was_delivered_whole_begins_its_next_pass():
     lengths = sources_of([[5] * 4, [5] * 20])
-    streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}}, first_pass=2, without=np.arange(0, 14))
+    due = [3] * 14 + [2] * 10
+    streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}}, rest=make_rest(2, due, (2, 2), (3, 2)))
 
-    drawn, _ = draw_epoch(streams, streams.start())
+    assert streams.start().passes == (3, 2)
+    assert streams.origin().passes == (2, 2)
+    block = streams.draw(streams.start(), 100, origin=streams.origin())
 
-    assert sorted(index for index in drawn if index >= 4) == list(range(14, 24))
+    assert block.last
+    assert sorted(index for index in block.indices.tolist() if index >= 4) == list(range(14, 24))
 
 
 def test_a_draw_survives_json():
-    draw = Draw(passes=(1, 2), offsets=(3, 4), amounts=(5, 6), tokens=7)
+    draw = Draw(passes=(1, 2), offsets=(3, 4), amounts=(5, 6), tokens=7, stage=1, steps=8, packs=9)
 
     assert Draw.of(draw.to_json()) == draw
 

@@ -1,5 +1,7 @@
 """The steps of an epoch: complete, reachable from any place, equal for every way of getting there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -174,7 +176,7 @@ def test_a_mixture_that_does_not_fit_is_refused():
         ({"global_batch": True}, "global_batch is True"),
         ({"seed": "7"}, "seed is '7', not a whole number of 64 bits"),
         ({"seed": 2**63}, "not a whole number of 64 bits"),
-        ({"packer": "worst-fit"}, "there is no packer 'worst-fit' (known: best-fit, none)"),
+        ({"packer": "worst-fit"}, "there is no packer 'worst-fit' (known: best-fit, oldest-first, first-fit, next-fit, concat-and-split, none)"),
         ({"tail": "cut"}, "there is no tail 'cut' (known: drop, pad, wrap)"),
     ],
 )
@@ -188,7 +190,7 @@ def test_settings_that_cannot_be(settings, words):
 
 def test_the_digest_names_everything_that_decides():
     lengths = random_lengths(50, sources=["a", "b"])
-    delivered = np.arange(3)
+    rest = Rest(epoch=0, step=1, due=np.arange(50) % 2, began=(0, 0), now=(0, 0))
     plans = [
         make_plan(lengths),
         make_plan(lengths, seed=1),
@@ -198,8 +200,10 @@ def test_the_digest_names_everything_that_decides():
         make_plan(lengths, packer="none"),
         make_plan(lengths, tail="pad"),
         make_plan(lengths, mixture=MIXED),
-        make_plan(lengths, rest=Rest(epoch=0, step=1, delivered=delivered)),
-        make_plan(lengths, rest=Rest(epoch=0, step=1, delivered=delivered + 1)),
+        make_plan(lengths, max_attention=10**6),
+        make_plan(lengths, rest=rest),
+        make_plan(lengths, rest=replace(rest, due=rest.due[::-1].copy())),
+        make_plan(lengths, rest=replace(rest, parts={3: ((4, 9),)})),
     ]
 
     assert len({plan.digest for plan in plans}) == len(plans)
@@ -215,16 +219,17 @@ def test_no_packing_is_one_sequence_a_pack():
 @pytest.mark.parametrize("mixture", [None, MIXED], ids=["one", "mixed"])
 def test_a_rest_gives_what_is_left_and_then_whole_epochs(mixture):
     lengths = random_lengths(120, sources=["a", "b"])
-    before = epoch_steps(make_plan(lengths, block=32), 2)[:10]
-    delivered = np.array(sorted(members(before)))
+    old = make_plan(lengths, block=32)
+    before = epoch_steps(old, 2)[:10]
+    delivered = members(before)
 
-    plan = make_plan(lengths, mixture=mixture, block=32, seed=9, rest=Rest(epoch=2, step=10, delivered=delivered))
+    plan = make_plan(lengths, mixture=mixture, block=32, seed=9, rest=old.rest_at(before[-1].after))
     steps = epoch_steps(plan, 2)
 
     assert [step.step for step in steps] == list(range(10, 10 + len(steps)))
     assert plan.num_steps(2) == 10 + len(steps)
     assert [plan.global_batch(2, step.step) for step in steps] == [step.packs for step in steps]
-    left = set(range(120)) - set(delivered.tolist())
+    left = set(range(120)) - set(delivered)
     if mixture is None:
         assert sorted(members(steps)) == sorted(left)
         assert sorted(members(epoch_steps(plan, 3))) == list(range(120))
@@ -247,30 +252,32 @@ def test_golden_steps():
 
 
 @pytest.mark.parametrize("stop", [0, 1, 9])
-def test_what_was_delivered_is_known_from_the_cursor(stop):
+def test_what_is_left_is_known_from_the_cursor(stop):
     lengths = random_lengths(120)
     plan = make_plan(lengths, block=32)
     steps = epoch_steps(plan, 1)
-    cursor = steps[stop].after
 
-    fresh = make_plan(lengths, block=32)
-
-    assert fresh.delivered(cursor).tolist() == sorted(members(steps[: stop + 1]))
-    assert fresh.delivered(steps[-1].after).tolist() == [], "nothing of the next epoch was delivered"
+    rest = make_plan(lengths, block=32).rest_at(steps[stop].after)
+    assert (rest.epoch, rest.step, rest.began, rest.now) == (1, stop + 1, (1,), (1,))
+    assert np.flatnonzero(rest.due == 2).tolist() == sorted(members(steps[: stop + 1]))
+    assert rest.tokens == lengths.tokens[members(steps[: stop + 1])].sum()
+    after = make_plan(lengths, block=32).rest_at(steps[-1].after)
+    assert (after.epoch, set(after.due.tolist())) == (2, {2}), "nothing of the next epoch was delivered"
 
 
 def test_a_rest_of_a_rest_leaves_out_both():
     lengths = random_lengths(120)
-    plan, delivered, epoch = make_plan(lengths, block=32), [], 1
+    plan, delivered = make_plan(lengths, block=32), []
+    start = plan.start(1)
     for seed in range(4):
-        steps = epoch_steps(plan, epoch)[:4]
+        steps = list(plan.steps(start))[:4]
         delivered += members(steps)
-        left_out = plan.delivered(steps[-1].after)
-        assert left_out.tolist() == sorted(delivered)
-        rest = Rest(epoch=epoch, step=steps[-1].step + 1, delivered=left_out)
+        rest = plan.rest_at(steps[-1].after)
+        assert np.flatnonzero(rest.due == 2).tolist() == sorted(delivered)
         plan = make_plan(lengths, block=32, seed=seed, rest=rest)
+        start = plan.start(1)
 
-    last = epoch_steps(plan, epoch)
+    last = epoch_steps(plan, 1)
 
     assert sorted(delivered + members(last)) == list(range(120))
     assert last[0].step == 16
@@ -283,12 +290,36 @@ def test_what_a_mixture_delivered_is_told_by_the_pass_of_each_source():
     cut = len(steps) * 2 // 3
     times = np.bincount(members(steps[:cut]), minlength=90)
 
-    delivered = set(plan.delivered(steps[cut - 1].after).tolist())
+    rest = plan.rest_at(steps[cut - 1].after)
 
-    for source in (0, 1):
-        rows = np.flatnonzero(lengths.source == source)
-        assert {int(row) for row in rows if times[row] > times[rows].min()} == delivered & set(rows.tolist())
+    assert rest.due.tolist() == times.tolist(), "a sequence that was delivered n times is due in pass n"
     assert times[lengths.source == 1].max() > 1, "vacuous: the small source was not repeated"
+    assert rest.began == (0, 0)
+    assert rest.now == tuple(int(times[lengths.source == code].min()) for code in (0, 1))
+
+
+@pytest.mark.parametrize("after", [None, {"b": 1, "a": 2}, {"a": 1, "b": 0}], ids=str)
+def test_sources_keep_their_passes_under_other_weights(after):
+    lengths = random_lengths(90, sources=["a", "a", "a", "b"])
+    old = make_plan(lengths, mixture=Mixture.of({"weights": {"a": 1, "b": 1}}), block=32)
+    cut = old.num_steps(0) * 2 // 3
+    before = members(epoch_steps(old, 0)[:cut])
+    rest = old.rest_at(epoch_steps(old, 0)[cut - 1].after)
+
+    mixture = None if after is None else Mixture.of({"weights": after})
+    plan = make_plan(lengths, mixture=mixture, block=32, rest=rest)
+
+    times = np.bincount(before, minlength=90)
+    now = members(epoch_steps(plan, 0))
+    both = times + np.bincount(now, minlength=90)
+    for code, name in enumerate("ab"):
+        own = both[lengths.source == code]
+        if after is None or after[name]:
+            assert own.max() - own.min() <= 1, "no sequence comes twice while another one waits"
+            assert own.min() >= 1, "what was left of the epoch came"
+    if after is None:
+        assert both[lengths.source == 0].tolist() == [1] * int((lengths.source == 0).sum())
+        assert sorted(members(epoch_steps(plan, 1))) == list(range(90))
 
 
 def test_known_steps_need_no_survey(monkeypatch):
