@@ -139,8 +139,7 @@ class Assembler:
         buffers = lay_out(
             [[loaded.sequence for loaded in sequences[bounds[i] : bounds[i + 1]]] for i in range(len(packs))],
             plan.denominators(step.packs),
-            patch=self._reader.patch,
-            merge=self._reader.merge,
+            form=self._reader.form,
         )
         timing = Timing(pack_seconds=time.perf_counter() - began)
         pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers, timing=timing)

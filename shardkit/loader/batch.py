@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from shardkit.errors import ShardkitError
+from shardkit.media.processors import NORMALISATIONS
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Cursor
 from shardkit.sequence.sequence import Sequence as TokenSequence
@@ -48,7 +49,10 @@ VERSION = 2
 IMAGE_WORDS = 10
 ALIGN = 16
 NUM_OBJECTIVES = len(OBJECTIVES)
-_HEADER = ("version", "tokens", "sequences", "packs", "images", "longest", "patch", "merge", "documents")
+_HEADER = (
+    *("version", "tokens", "documents", "sequences", "packs", "images", "longest"),
+    *("patch", "merge", "tile", "normalisation"),
+)
 _HEADER_WORDS = 16
 
 Words = npt.NDArray[np.int32]
@@ -69,6 +73,20 @@ class ImagePlace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PixelForm:
+    """What the pixels of a batch were made for, as its image processor says."""
+
+    patch: int = 14
+    """Side of a square patch in pixels."""
+    merge: int = 2
+    """Patches along the side of a slot."""
+    tile: int = 0
+    """Side of the tiles that a picture is cut into; 0 = it is not cut."""
+    normalisation: str = "imagenet"
+    """A name of NORMALISATIONS."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
     """Everything about a batch that decides the shape of a tensor, known on the host."""
 
@@ -78,10 +96,7 @@ class Sizes:
     num_packs: int
     longest: int
     """Tokens of the longest document."""
-    patch: int
-    """Pixels along the side of a patch, and ..."""
-    merge: int
-    """... patches along the side of a slot."""
+    form: PixelForm
     images: tuple[ImagePlace, ...]
 
     @classmethod
@@ -97,8 +112,12 @@ class Sizes:
             num_sequences=header["sequences"],
             num_packs=header["packs"],
             longest=header["longest"],
-            patch=header["patch"],
-            merge=header["merge"],
+            form=PixelForm(
+                patch=header["patch"],
+                merge=header["merge"],
+                tile=header["tile"],
+                normalisation=list(NORMALISATIONS)[header["normalisation"]],
+            ),
             images=(),
         )
         table = words[sizes.parts(header["images"])["images"]].reshape(-1, IMAGE_WORDS).astype(np.int64)
@@ -263,8 +282,7 @@ def lay_out(
     packs: Sequence[Sequence[TokenSequence]],
     denominators: npt.NDArray[np.int64],
     *,
-    patch: int,
-    merge: int,
+    form: PixelForm,
 ) -> Buffers:
     """Lay the sequences of some packs end to end; the pixels are left to be filled in.
 
@@ -295,8 +313,7 @@ def lay_out(
         num_sequences=len(sequences),
         num_packs=len(packs),
         longest=int(np.diff(documents).max(initial=0)),
-        patch=patch,
-        merge=merge,
+        form=form,
         images=tuple(places),
     )
     # Zeros, not fresh memory: gaps between images are part of the bytes that are compared.
@@ -321,14 +338,8 @@ def _words(
     words = np.zeros(parts["objectives"].stop, np.int32)
     header = (
         VERSION,
-        sizes.num_tokens,
-        len(sequences),
-        len(packs),
-        len(table),
-        sizes.longest,
-        sizes.patch,
-        sizes.merge,
-        sizes.num_documents,
+        *(sizes.num_tokens, sizes.num_documents, len(sequences), len(packs), len(table), sizes.longest),
+        *(sizes.form.patch, sizes.form.merge, sizes.form.tile, list(NORMALISATIONS).index(sizes.form.normalisation)),
     )
     words[: len(header)] = header
     words[parts["document_starts"]] = _document_starts(sequences)

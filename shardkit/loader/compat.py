@@ -20,11 +20,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from shardkit.errors import ConfigError, SourceError
-from shardkit.loader.patches import MEAN, STD
 from shardkit.media.decode import decode_rgb
+from shardkit.media.processors import NORMALISATIONS
 from shardkit.media.processors.omvt import BASE, KINDS, PAD_VALUE, grid
 from shardkit.media.reasons import BadMedia
 
+_MEAN, _STD = NORMALISATIONS["imagenet"]
 _BILINEAR = 2
 """Pillow's number of the filter."""
 _CHANNELS = {1: "L", 3: "RGB"}
@@ -49,8 +50,8 @@ class PILImageProcessor:
         image_size: int = 224,
         *,
         in_channels: int = 3,
-        mean: Sequence[float] | None = MEAN,
-        std: Sequence[float] | None = STD,
+        mean: Sequence[float] | None = _MEAN,
+        std: Sequence[float] | None = _STD,
         resample: int | None = None,
     ) -> None:
         if image_size < 1:

@@ -86,7 +86,29 @@ class Batch:
     @cached_property
     def patches(self) -> dict[str, Patches]:
         """Normalised patches by OMVT kind; cut when they are first asked for."""
-        return cut(self.pixels, self.sizes.images, PATCH_SIZES)
+        return cut(self.pixels, self.sizes.images, PATCH_SIZES, normalisation=self.sizes.form.normalisation)
+
+    @cached_property
+    def square_patches(self) -> Patches:
+        """Normalised square patches of the image processor's size, with their places in each image's grid."""
+        form = self.sizes.form
+        sizes = {"square": (form.patch, form.patch)}
+        return cut(self.pixels, self.sizes.images, sizes, normalisation=form.normalisation)["square"]
+
+    @cached_property
+    def tiles(self) -> Patches:
+        """Normalised tiles, [P, 3 * tile * tile], with their places in each image's grid.
+
+        Raises:
+            ValueError: where the image processor cuts no tiles.
+        """
+        form = self.sizes.form
+        if not form.tile:
+            raise ValueError(
+                "the image processor of this dataset cuts no tiles; the recipe obelics-xattn has one that does"
+            )
+        sizes = {"tile": (form.tile, form.tile)}
+        return cut(self.pixels, self.sizes.images, sizes, normalisation=form.normalisation)["tile"]
 
     @property
     def batch_id(self) -> str:
@@ -167,7 +189,8 @@ def build(meta: Tensor, pixels: Tensor, sizes: Sizes | None = None) -> Batch:
 
     table_M10 = part["images"].view(-1, IMAGE_WORDS).long()
     height_M, width_M, slot_start_M, slots_M = table_M10[:, 2:6].unbind(1)
-    grid_M3 = torch.stack([torch.ones_like(height_M), -(-height_M // sizes.patch), -(-width_M // sizes.patch)], dim=1)
+    patch = sizes.form.patch
+    grid_M3 = torch.stack([torch.ones_like(height_M), -(-height_M // patch), -(-width_M // patch)], dim=1)
     halves_K2 = part["denominators"].view(NUM_OBJECTIVES, 2).long()
     return Batch(
         input_ids=ids_T[None],

@@ -17,11 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from shardkit.loader.batch import ALIGN, ImagePlace
+from shardkit.media.processors import NORMALISATIONS
 from shardkit.media.processors.omvt import BASE, PAD_VALUE, grid
-
-MEAN = (0.485, 0.456, 0.406)
-STD = (0.229, 0.224, 0.225)
-"""Of ImageNet, for red, green, blue in 0 to 1."""
 
 PATCH_SIZES = BASE
 """Kind -> height and width of its patches in pixels."""
@@ -32,7 +29,7 @@ class Patches:
     """All patches of one kind, image after image, each line by line."""
 
     values: Tensor
-    """[P, 3 * height * width] float32, in the order channel, row, column."""
+    """[P, 3 * height * width], in the order channel, row, column."""
     image: Tensor
     """[P] int64, ascending."""
     row: Tensor
@@ -41,20 +38,30 @@ class Patches:
 
 
 @lru_cache
-def table(device: torch.device) -> Tensor:
-    """[256 * 3] float32: the normalised value of byte b in channel c stands at 3 * b + c."""
+def table(device: torch.device, normalisation: str = "imagenet", dtype: torch.dtype = torch.float32) -> Tensor:
+    """[256 * 3]: the normalised value of byte b in channel c stands at 3 * b + c.
+
+    Rounded to float32 and from there to `dtype`, on the host, so that every device has the same bits.
+    """
+    mean, std = (torch.tensor(part, dtype=torch.float64) for part in NORMALISATIONS[normalisation])
     values = torch.arange(256, dtype=torch.float64)[:, None] / 255
-    normalised = (values - torch.tensor(MEAN, dtype=torch.float64)) / torch.tensor(STD, dtype=torch.float64)
-    return normalised.flatten().to(torch.float32).to(device)
+    return ((values - mean) / std).flatten().to(torch.float32).to(dtype).to(device)
 
 
-def normalise(pixels: Tensor) -> Tensor:
-    """[..., 3] float32 of uint8 [..., 3]."""
+def normalise(pixels: Tensor, normalisation: str = "imagenet", dtype: torch.dtype = torch.float32) -> Tensor:
+    """[..., 3] of uint8 [..., 3]."""
     places = pixels.to(torch.int32) * 3 + torch.arange(3, dtype=torch.int32, device=pixels.device)
-    return table(pixels.device).index_select(0, places.flatten()).view(pixels.shape)
+    return table(pixels.device, normalisation, dtype).index_select(0, places.flatten()).view(pixels.shape)
 
 
-def cut(pixels: Tensor, images: Sequence[ImagePlace], sizes: Mapping[str, tuple[int, int]]) -> dict[str, Patches]:
+def cut(
+    pixels: Tensor,
+    images: Sequence[ImagePlace],
+    sizes: Mapping[str, tuple[int, int]],
+    *,
+    normalisation: str = "imagenet",
+    dtype: torch.dtype = torch.float32,
+) -> dict[str, Patches]:
     """The patches of every image in each kind of `sizes`.
 
     Images of one size that follow one another are cut together. All shapes come from the host, so nothing waits for
@@ -62,10 +69,13 @@ def cut(pixels: Tensor, images: Sequence[ImagePlace], sizes: Mapping[str, tuple[
 
     Args:
         pixels: the flat bytes that hold the images.
+        sizes: kind -> height and width of its patches in pixels.
+        normalisation: a name of NORMALISATIONS.
+        dtype: of the values.
     """
-    parts: dict[str, list[Patches]] = {kind: [_none(patch, pixels.device)] for kind, patch in sizes.items()}
+    parts: dict[str, list[Patches]] = {kind: [_none(patch, pixels.device, dtype)] for kind, patch in sizes.items()}
     for first, run in _runs(images):
-        normalised_kHW3 = normalise(_stacked(pixels, run))
+        normalised_kHW3 = normalise(_stacked(pixels, run), normalisation, dtype)
         for kind, patch in sizes.items():
             parts[kind].append(_cut_run(normalised_kHW3, first, patch))
     return {
@@ -122,7 +132,7 @@ def _cut_run(normalised_kHW3: Tensor, first: int, patch: tuple[int, int]) -> Pat
     )
 
 
-def _none(patch: tuple[int, int], device: torch.device) -> Patches:
+def _none(patch: tuple[int, int], device: torch.device, dtype: torch.dtype) -> Patches:
     empty = torch.zeros(0, dtype=torch.int64, device=device)
-    values = torch.zeros(0, 3 * patch[0] * patch[1], device=device)
+    values = torch.zeros(0, 3 * patch[0] * patch[1], dtype=dtype, device=device)
     return Patches(values=values, image=empty, row=empty, col=empty)

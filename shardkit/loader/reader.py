@@ -21,13 +21,16 @@ import orjson
 import pyarrow as pa
 
 from shardkit.errors import ConfigError, IntegrityError
+from shardkit.loader.batch import PixelForm
 from shardkit.loader.pictures import Pictures, SlotMismatchError
 from shardkit.media.processors import Processor
+from shardkit.records.manifest import ShardEntry
 from shardkit.sequence.recipes import RECIPES, configure
 from shardkit.sequence.sequence import Sequence, Slot
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.mirror import Mirror
 from shardkit.store.tar_shard import index_path
 
 OPEN_SHARDS = 64
@@ -101,10 +104,9 @@ class Reader:
         processor = image_processor(dataset)
         self._pictures = None if processor is None else Pictures(processor, decoder)
         recorded = dataset.recipe["recipe"].get("image_processor") or {}
-        self.patch: int = recorded.get("patch", 14)
-        """Pixels along the side of a patch, and ..."""
-        self.merge: int = recorded.get("merge", 2)
-        """... patches along the side of a slot."""
+        names = ("patch", "merge", "tile", "normalisation")
+        self.form = PixelForm(**{name: recorded[name] for name in names if name in recorded})
+        """What pictures are made into."""
 
     def sequence(self, shard: int, row: int) -> Loaded:
         """The sequence at `row` of sequence shard `shard`.
@@ -266,11 +268,18 @@ def check_files(dataset: Dataset, split: str | None) -> None:
     Raises:
         IntegrityError: where one is missing, or of another size.
     """
+    remote: dict[Mirror, list[ShardEntry]] = {}
     for shard in (*dataset.sequence_shards, *dataset.shards):
-        if split is None or shard.split == split:
-            _check_size(shard.path, shard.entry.size)
-            if shard.entry.index_size is not None:
-                _check_size(index_path(shard.path), shard.entry.index_size)
+        if split is not None and shard.split != split:
+            continue
+        if shard.holder.mirror is not None:
+            remote.setdefault(shard.holder.mirror, []).append(shard.entry)
+            continue
+        _check_size(shard.path, shard.entry.size)
+        if shard.entry.index_size is not None:
+            _check_size(index_path(shard.path), shard.entry.index_size)
+    for mirror, entries in remote.items():
+        mirror.look(entries)
 
 
 def _check_size(path: Path, stated: int) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from shardkit.digest import xxh3
 from shardkit.errors import ShardkitError
 from shardkit.loader import unpack
-from shardkit.loader.batch import BatchInfo, HostBatch, lay_out
+from shardkit.loader.batch import BatchInfo, HostBatch, PixelForm, lay_out
 from shardkit.sequence.plan import Cursor, Draw
 from shardkit.sequence.sequence import Sequence, Slot
 
@@ -68,10 +68,10 @@ def random_packs(random, **more):
     return packs
 
 
-def make_host_batch(packs, random, *, denominators=None, patch=14, merge=2):
+def make_host_batch(packs, random, *, denominators=None, form=None):
     """A host batch of `packs` with random pixels, and these pixels in order."""
     counts = np.arange(7) * 3_000_000_000 if denominators is None else np.asarray(denominators)
-    buffers = lay_out(packs, counts, patch=patch, merge=merge)
+    buffers = lay_out(packs, counts, form=form or PixelForm())
     pixels = []
     for place in buffers.places:
         place[...] = random.integers(0, 256, place.shape)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shardkit.errors import ShardkitError
-from shardkit.loader.batch import lay_out
+from shardkit.loader.batch import PixelForm, lay_out
 from shardkit.loader.unpack import unpack
 from shardkit.sequence.sequence import Sequence, Slot
 from tests.loader.builders import make_host_batch, random_packs
@@ -35,7 +35,7 @@ def test_words_are_few():
 
 def test_images_lie_at_multiples_of_sixteen_with_zeros_between():
     slots = tuple(Slot(start=i, count=1, image=i, height=3, width=3) for i in range(2))
-    buffers = lay_out([[make_sequence(4, slots)]], np.zeros(7, np.int64), patch=14, merge=2)
+    buffers = lay_out([[make_sequence(4, slots)]], np.zeros(7, np.int64), form=PixelForm())
     for place in buffers.places:
         place[...] = 255
 
@@ -45,7 +45,7 @@ def test_images_lie_at_multiples_of_sixteen_with_zeros_between():
 
 def test_masking_takes_the_targets_of_one_sequence_only():
     packs = [[make_sequence(3), make_sequence(4)], [make_sequence(2)]]
-    buffers = lay_out(packs, np.zeros(7, np.int64), patch=14, merge=2)
+    buffers = lay_out(packs, np.zeros(7, np.int64), form=PixelForm())
     buffers.mask(1)
     host, _ = make_host_batch(packs, np.random.default_rng(0))
     host.meta.copy_(buffers.meta)
@@ -63,7 +63,7 @@ def test_slots_come_in_the_order_of_their_tokens():
         Slot(start=5, count=2, image=1, height=4, width=4),
         Slot(start=1, count=3, image=0, height=8, width=8),
     )
-    buffers = lay_out([[make_sequence(9, slots)]], np.zeros(7, np.int64), patch=14, merge=2)
+    buffers = lay_out([[make_sequence(9, slots)]], np.zeros(7, np.int64), form=PixelForm())
 
     assert [(image.height, image.slots) for image in buffers.sizes.images] == [(8, 3), (4, 2)]
 

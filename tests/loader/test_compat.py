@@ -11,10 +11,12 @@ from PIL import Image
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.loader.compat import PILImageProcessor, collate_omvt_batch, images_of_rows
-from shardkit.loader.patches import MEAN, STD, cut
-from shardkit.media.processors import Square
+from shardkit.loader.patches import cut
+from shardkit.media.processors import NORMALISATIONS, Square
 from shardkit.sequence.sequence import Sequence, Slot
 from tests.loader.builders import make_host_batch
+
+MEAN, STD = NORMALISATIONS["imagenet"]
 
 
 def picture(height=40, width=70, seed=0):

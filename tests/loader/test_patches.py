@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from shardkit.loader.batch import ImagePlace
-from shardkit.loader.patches import MEAN, PATCH_SIZES, STD, cut, normalise, table
+from shardkit.loader.batch import ImagePlace, PixelForm
+from shardkit.loader.patches import PATCH_SIZES, cut, normalise, table
+from shardkit.media.processors import NORMALISATIONS
 from shardkit.sequence.sequence import Sequence, Slot
 from tests.loader.builders import make_host_batch
+
+MEAN, STD = NORMALISATIONS["imagenet"]
 
 
 def batch_of(sizes, seed=0):
@@ -90,3 +93,36 @@ def test_the_table_is_rounded_once():
     assert values.dtype == torch.float32
     assert values[255].tolist() == [np.float32((1 - m) / s).item() for m, s in zip(MEAN, STD, strict=True)]
     assert values[0, 0].item() == np.float32(-0.485 / 0.229).item()
+
+
+@pytest.mark.parametrize("normalisation", list(NORMALISATIONS))
+def test_a_batch_normalises_as_its_processor_says(normalisation):
+    slots = tuple(Slot(start=i, count=1, image=i, height=h, width=w) for i, (h, w) in enumerate([(16, 8), (9, 9)]))
+    sequence = Sequence(input_ids=np.zeros(3, np.uint16), objectives=bytes(3), slots=slots)
+    form = PixelForm(patch=4, merge=1, tile=8, normalisation=normalisation)
+    host, pixels = make_host_batch([[sequence]], np.random.default_rng(0), form=form)
+    batch = host.to_device()
+    mean, std = (np.array(part) for part in NORMALISATIONS[normalisation])
+    whole = [((image / 255 - mean) / std).astype(np.float32) for image in pixels]
+
+    square = batch.square_patches
+    assert square.values.shape == (4 * 2 + 3 * 3, 48)
+    assert square.row.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert torch.equal(square.values[3], torch.tensor(whole[0][4:8, 4:8].transpose(2, 0, 1).flatten()))
+    tiles = batch.tiles
+    assert tiles.image.tolist() == [0, 0, 1, 1, 1, 1]
+    assert torch.equal(tiles.values[1], torch.tensor(whole[0][8:16].transpose(2, 0, 1).flatten()))
+    assert batch.image_grid_thw.tolist() == [[1, 4, 2], [1, 3, 3]]
+
+
+def test_half_precision_is_rounded_from_single():
+    pixels = torch.arange(256, dtype=torch.uint8)[:, None].expand(256, 3)
+    single, half = normalise(pixels), normalise(pixels, dtype=torch.bfloat16)
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(single.bfloat16(), half)
+
+
+def test_a_processor_without_tiles_says_so():
+    batch, _ = batch_of([(16, 16)])
+    with pytest.raises(ValueError, match="cuts no tiles"):
+        _ = batch.tiles

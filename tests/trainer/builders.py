@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shardkit.loader.batch import BatchInfo, lay_out
+from shardkit.loader.batch import BatchInfo, PixelForm, lay_out
 from shardkit.loader.device import PATCH_SIZES, Batch, build
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Cursor, Draw
@@ -55,7 +55,7 @@ def picture(seed: int, height: int = 56, width: int = 56) -> np.ndarray:
 def make_batch(docs: Sequence[Doc]) -> Batch:
     """The documents in one pack, as the loader builds it."""
     counts = [sum(len(doc.text) for doc in docs if doc.objective == name) for name in OBJECTIVES]
-    buffers = lay_out([[doc.sequence() for doc in docs]], np.array(counts, np.int64), patch=14, merge=2)
+    buffers = lay_out([[doc.sequence() for doc in docs]], np.array(counts, np.int64), form=PixelForm())
     images = [image for doc in docs for image in doc.images]
     for place, image in zip(buffers.places, images, strict=True):
         place[:] = image
