@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,15 @@ import click
 import numpy as np
 
 from shardkit.cli.common import dataset_argument, print_result, read_options, say
+from shardkit.errors import ConfigError, OutputError
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import TAILS, Mixture, Plan, PlanSettings
+from shardkit.sequence.plan.budget import parse_budget, spend
+from shardkit.sequence.plan.mixture import SUBSET_UNITS, UNITS, natural
 from shardkit.sequence.plan.report import describe
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.dataset import Dataset
+from shardkit.store.files import output_errors
 from shardkit.store.plans import save_plan
 
 
@@ -27,6 +31,12 @@ from shardkit.store.plans import save_plan
 )
 @click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack.")
 @click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack.")
+@click.option(
+    "--max-attention",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Pairs of tokens of a pack that attend to one another: the sum of the squares of its sequences' lengths.",
+)
 @click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @click.option("--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True)
@@ -41,7 +51,18 @@ from shardkit.store.plans import save_plan
     "--mixture",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help='TOML: by = "token", weights = {web = 3, ocr = 1}. [default: every sequence once an epoch]',
+    help='TOML: by = "token", weights = {web = 3, ocr = 1}; docs/plan.md has all of it. [default: every sequence once an epoch]',
+)
+@click.option(
+    "--budget",
+    metavar="UNIT=N",
+    help="Say how many steps and epochs a budget is: tokens=N, examples=N, or compute=N in units of the cost formula.",
+)
+@click.option(
+    "--subset",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a mixture file that trains on the budget's worth of the data only, in every epoch. For ablations.",
 )
 @click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="The epoch that is described.")
 @click.option(
@@ -57,6 +78,8 @@ def command(
     mixture: Path | None,
     epoch: int,
     worlds: tuple[int, ...],
+    budget: str | None,
+    subset: Path | None,
     save: bool,
     bases: tuple[Path, ...],
     as_json: bool,
@@ -68,7 +91,11 @@ def command(
     \b
     shardkit plan work/tokens --max-tokens 4096 --global-batch 64 --world 8 --world 16
     shardkit plan work/tokens --max-tokens 4096 --max-patches 8192 --mixture mixture.toml --json
+    shardkit plan work/tokens --max-tokens 4096 --budget tokens=1_000_000_000 --subset small.toml
     """
+    spent = None if budget is None else parse_budget(budget)
+    if subset is not None and spent is None:
+        raise ConfigError("a subset of what budget?", hint="give --budget UNIT=N with --subset")
     opened = Dataset.open(dataset, base=bases)
     chosen = choose_split(opened, split)
     plan = Plan(
@@ -78,11 +105,31 @@ def command(
         identity=identity(opened, chosen),
     )
     figures = {"dataset": str(dataset), "id": opened.id, "split": chosen, **describe(plan, epoch, worlds)}
+    if spent is not None:
+        figures["budget"] = spend(plan, *spent)
+    if subset is not None and spent is not None:
+        _write_subset(subset, plan, *spent)
+        figures["subset"] = str(subset)
+        say(f"wrote {subset}", quiet=quiet)
     if save:
         path = save_plan(opened.path, plan.digest, _blocks(plan, epoch), _about(plan, epoch))
         figures["saved"] = str(path)
         say(f"saved {path}", quiet=quiet)
     print_result(figures, as_json=as_json, text=_text(figures))
+
+
+def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> None:
+    """A mixture file with the shares of the plan, or of the data as they are, and the budget as its subset."""
+    mixture = plan.mixture or natural(plan.lengths, SUBSET_UNITS[unit])
+    text = replace(mixture, subset=(unit, budget)).to_toml()
+    with output_errors(path):
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError as error:
+            raise OutputError(
+                "something is there already", where=str(path), hint="name another file, or remove that one"
+            ) from error
 
 
 def _blocks(plan: Plan, epoch: int) -> list[dict[str, Any]]:
@@ -106,9 +153,8 @@ def _about(plan: Plan, epoch: int) -> dict[str, Any]:
 
 
 def _text(figures: Mapping[str, Any]) -> str:
-    per_pack = figures["per_pack"]
-    units = ("sequences", "tokens", "images", "patches", "supervised", "cost")
-    width = max(map(len, ["source", *figures["sources"]]))
+    per_pack, delay = figures["per_pack"], figures["delay"]
+    width = max(map(len, ["autocorrelation", *figures["sources"]]))
     batches = f"{figures['steps']} batches of {figures['global_batch']} packs"
     held = f"{figures['packs']} packs, {figures['sequences']} sequences, {figures['tokens']} tokens"
     tail = f"{figures['packs_left_out']} packs left out, {figures['packs_filled_up']} filled up"
@@ -116,15 +162,30 @@ def _text(figures: Mapping[str, Any]) -> str:
         f"{figures['dataset']}\t{figures['plan']}",
         f"epoch {figures['epoch']} of {figures['split']}: {batches} from {held}",
         f"fill {figures['fill']:.4f}, padding {figures['padding']:.4f}, {tail}",
+        f"a sequence waits {delay['mean']:.1f} packs on average, {delay['max']} at most (bound: {delay['bound']})",
+        f"autocorrelation of sequences per pack {figures['autocorrelation']:.3f}",
         f"{'a pack has':{width}} " + " ".join(f"{name:>14}" for name in per_pack["tokens"]),
         *(f"{name:{width}} " + " ".join(f"{value:>14.1f}" for value in per_pack[name].values()) for name in per_pack),
-        f"{'source':{width}} " + " ".join(f"{name:>18}" for name in units) + "   passes",
+        f"{'share by':{width}} " + " ".join(f"{name:>10}" for name in UNITS) + "     passes     of run",
     ]
     for name, source in figures["sources"].items():
-        cells = " ".join(f"{source[unit]:>10} ({source['shares'][unit]:5.3f})" for unit in units)
-        lines.append(f"{name:{width}} {cells}   {source['passes']:.2f}")
+        cells = " ".join(f"{source['shares'][unit]:>10.4f}" for unit in UNITS)
+        lines.append(f"{name:{width}} {cells} {source['passes']:>10.2f} {source['passes_of_run']:>10}")
+    if figures["mixture"]:
+        gap = figures["mixture"]["largest_gap"]
+        lines.append(
+            f"largest gap to the shares by {figures['mixture']['by']}: {gap['draw_in_sequences']:.3f} sequences in the order "
+            f"of the draw, {gap['inside_block_as_share']:.4f} of a block inside it"
+        )
     lines += [
         f"{world} ranks: the costliest rank of a step works {ratio:.3f} times the mean"
         for world, ratio in figures["straggler"].items()
     ]
+    if "budget" in figures:
+        spent = figures["budget"]
+        known = "about " if spent["estimated"] else ""
+        reached = "" if spent["reached"] else ", where the mixture ends: the budget is not reached"
+        lines.append(
+            f"{spent['budget']} {spent['unit']} are {known}{spent['steps']} steps, {known}{spent['epochs']:.3f} epochs{reached}"
+        )
     return "\n".join(lines)

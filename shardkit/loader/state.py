@@ -73,6 +73,9 @@ PLANNED = (
 _PIXELS = ("decoder",)
 """What makes pixels out of stored pictures: with another one the same batches come, whose pixels differ by a hair."""
 
+OBJECT = "object"
+"""Begins the name of a difference that is a file behind a URL: the plan is the same, its bytes may be out of reach."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
@@ -121,7 +124,7 @@ def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bo
     """
     if not found:
         return Promise.REPLAYABLE
-    names = {difference.name for difference in found}
+    names = {difference.name for difference in found if not difference.name.startswith(OBJECT)}
     if appended:
         names.discard("dataset")
     if saved.get("draw_version") in (None, drawing.VERSION):
@@ -134,7 +137,7 @@ def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bo
 
 def keeps_plan(found: Sequence[Difference]) -> bool:
     """Whether the very same batches come, whatever makes their pixels."""
-    return all(difference.name in _PIXELS for difference in found)
+    return all(difference.name in _PIXELS or difference.name.startswith(OBJECT) for difference in found)
 
 
 def refuse_less(promise: Promise, require: str, found: Sequence[Difference]) -> None:
@@ -190,9 +193,7 @@ def with_rest(saved: State, places: Places | None = None) -> list[State]:
         earlier = []  # that epoch is over, and without a mixture the next one owes nothing to it
     links = [*earlier, link]
     if places is not None:
-        links = [
-            {**one, "shards": runs_of([places[at] for at in expand(one["shards"], len(places))])} for one in links
-        ]
+        links = [{**one, "shards": runs_of([places[at] for at in expand(one["shards"], len(places))])} for one in links]
     if len(links) > MAX_RESTS or len(json.dumps(links)) > MAX_RESTS_BYTES:
         raise ResumeError(
             f"settings or data were changed {len(earlier)} times within an epoch, and a state holds no more",

@@ -76,9 +76,7 @@ def _fitting(row: Sequence[int], room: Sequence[int], begun: int) -> int:
     tokens = row[0]
     size = min(tokens - begun, room[0])
     for need, free in zip(row[1:], room[1:], strict=True):
-        if need and size < tokens:
-            size = min(size, free * tokens // need)
-        elif need > free:
+        if need > free or (need and size < tokens):
             size = min(size, free * tokens // need)
     return size if size >= min(_LEAST, tokens - begun) else 0
 

@@ -248,15 +248,18 @@ class Streams:
                 self._largest,
             )
         )
-        places = [np.flatnonzero(chosen == place) for place in range(len(active))]
-        """of each source the draws that are its"""
+        taken = [
+            (stream, np.flatnonzero(chosen == place), one)
+            for place, (stream, one) in enumerate(zip(active, upcoming, strict=True))
+        ]
+        """of each source the draws that are its, and what these take"""
         indices, passes = np.empty_like(chosen), np.empty_like(chosen)
-        for at, one in zip(places, upcoming, strict=True):
+        for _, at, one in taken:
             indices[at], passes[at] = one.indices[: len(at)], one.passes[: len(at)]
         tokens = draw.tokens + np.cumsum(self._lengths.tokens[indices])
-        stop = self._stop(draw, origin, active, places, upcoming, tokens)
+        stop = self._stop(draw, origin, taken, tokens)
         numbers, offsets, amounts = list(draw.passes), list(draw.offsets), list(draw.amounts)
-        for stream, at, one in zip(active, places, upcoming, strict=True):
+        for stream, at, one in taken:
             drawn = int(np.searchsorted(at, stop))
             amounts[stream] += int(self._units[one.indices[:drawn]].sum())
             numbers[stream], offsets[stream] = self._after(stream, draw, one, drawn)
@@ -284,15 +287,7 @@ class Streams:
         first = int(one.ends[ended - 1]) if ended else -draw.offsets[stream]
         return number, drawn - first
 
-    def _stop(
-        self,
-        draw: Draw,
-        origin: Draw,
-        active: Sequence[int],
-        places: Sequence[Indices],
-        upcoming: Sequence[_Upcoming],
-        tokens: Indices,
-    ) -> int:
+    def _stop(self, draw: Draw, origin: Draw, taken: Sequence[tuple[int, Indices, _Upcoming]], tokens: Indices) -> int:
         """Of how many draws the piece is."""
         mixture = self._mixture
         assert mixture is not None
@@ -302,21 +297,20 @@ class Streams:
             stops.append(int(np.searchsorted(tokens, change.tokens)) + 1)
         if mixture.epoch_tokens is not None:
             stops.append(int(np.searchsorted(tokens, origin.tokens + mixture.epoch_tokens)) + 1)
-        whole = []
+        whole = {}
         """draws after which each source has been drawn whole in this epoch"""
-        for stream, at, one in zip(active, places, upcoming, strict=True):
+        for stream, at, one in taken:
             ends = one.ends[one.ends <= len(at)]
             if draw.passes[stream] > origin.passes[stream]:
-                whole.append(0)
+                whole[stream] = 0
             else:
-                whole.append(int(at[ends[0] - 1]) + 1 if len(ends) else _NEVER)
+                whole[stream] = int(at[ends[0] - 1]) + 1 if len(ends) else _NEVER
             if self._limits[stream] != _NEVER:
                 left = ends[one.passes[ends - 1] + 1 >= self._limits[stream]]
                 if len(left):
                     stops.append(int(at[left[0] - 1]) + 1)
         if mixture.epoch_tokens is None:
-            ending = self._ending(active)
-            stops.append(max(1, *(whole[active.index(stream)] for stream in ending)))
+            stops.append(max(1, *(whole[stream] for stream in self._ending(list(whole)))))
         return min(stops)
 
     # ------------------------------------------------------------------ rules
@@ -354,7 +348,9 @@ class Streams:
         """With the weights that hold there."""
         stage = draw.stage
         while (change := self._change(stage)) is not None:
-            reached = draw.tokens >= change.tokens if change.tokens is not None else step is not None and step >= change.step
+            reached = (
+                draw.tokens >= change.tokens if change.tokens is not None else step is not None and step >= change.step
+            )
             if not reached:
                 break
             stage += 1
@@ -387,9 +383,7 @@ class Streams:
                 if found:
                     ends.append(found)
                 number, offset = self._next_pass(stream, number + 1), 0
-        return _Upcoming(
-            indices=np.concatenate(parts), passes=np.concatenate(passes), ends=np.unique(as_indices(ends))
-        )
+        return _Upcoming(indices=np.concatenate(parts), passes=np.concatenate(passes), ends=np.unique(as_indices(ends)))
 
 
 def _anew(draw: Draw, stage: int) -> Draw:

@@ -62,8 +62,9 @@ class Lengths:
 
         What such a sequence holds can be told of any part of it, so it may be cut anywhere.
         """
-        every: npt.NDArray[np.bool_] = (self.supervised == self.tokens - 1).any(axis=0)
-        return every & (self.images == 0) & (self.tokens > 1)
+        every = (self.supervised == self.tokens - 1).any(axis=0)
+        plain: npt.NDArray[np.bool_] = every & (self.images == 0) & (self.tokens > 1)
+        return plain
 
     def take(self, rows: npt.NDArray[np.int64], shard: npt.NDArray[np.int32]) -> Lengths:
         """Some sequences, in shards of other numbers."""

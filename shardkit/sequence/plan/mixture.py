@@ -19,9 +19,10 @@ Instead of weights, `temperature = 0.5` gives each source the weight (units that
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -171,11 +172,20 @@ class Mixture:
             return lengths.patches
         if self.by == "compute":
             return lengths.cost
-        weights = _whole({name: Fraction(1) for name in OBJECTIVES} | dict(self.objectives))
-        return sum(
-            (lengths.supervised[byte] * weights[name] for name, byte in OBJECTIVES.items()),
-            np.zeros(len(lengths), np.int64),
-        )
+        units: npt.NDArray[np.int64] = objective_weights(self) @ lengths.supervised
+        return units
+
+    def to_toml(self) -> str:
+        """A mixture file that says the same."""
+        stated = self.to_json()
+        lines = [f'by = "{self.by}"', f"weights = {_inline(self.weights)}"]
+        lines += [f"{name} = {_inline(stated[name].items())}" for name in ("epoch", "repeat", "subset") if stated[name]]
+        if self.objectives:
+            lines.append(f"objectives = {_inline(self.objectives)}")
+        for change in self.then:
+            place = f"from_step = {change.step}" if change.tokens is None else f"from_tokens = {change.tokens}"
+            lines += ["", "[[then]]", place, f"weights = {_inline(change.weights)}"]
+        return "\n".join([*lines, ""])
 
 
 def drawn_sources(mixture: Mixture) -> tuple[str, ...]:
@@ -207,6 +217,32 @@ def by_temperature(amounts: Mapping[str, int], temperature: Fraction, cap: int |
         largest = max(raised.values(), default=Decimal(1))
         shares = {name: max(int((one / largest * 1_000_000).to_integral_value()), 1) for name, one in raised.items()}
     return {name: Fraction(shares.get(name, 0)) for name in amounts}
+
+
+def objective_weights(mixture: Mixture | None) -> npt.NDArray[np.int64]:
+    """[number of objectives] the whole weight of each objective's target tokens; 1 where no mixture says otherwise."""
+    weights = _whole({name: Fraction(1) for name in OBJECTIVES} | dict(mixture.objectives if mixture else ()))
+    return np.array([weights[name] for name in sorted(OBJECTIVES, key=OBJECTIVES.__getitem__)], np.int64)
+
+
+def natural(lengths: Lengths, by: str) -> Mixture:
+    """The mixture that draws each source as much as there is of it."""
+    mixture = Mixture(by=by, weights=())
+    amounts = np.zeros(len(lengths.sources), np.int64)
+    np.add.at(amounts, lengths.source, mixture.units(lengths))
+    weights = zip(lengths.sources, map(Fraction, amounts.tolist()), strict=True)
+    return replace(mixture, weights=tuple(weights))
+
+
+def _inline(pairs: Iterable[tuple[str, Any]]) -> str:
+    """An inline table of TOML; fractions as text where decimals cannot say them."""
+    return "{" + ", ".join(f"{json.dumps(name)} = {_value(value)}" for name, value in pairs) + "}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return str(value) if value.denominator == 1 else f'"{value}"'
+    return json.dumps(value)
 
 
 def _whole(weights: Mapping[str, Fraction]) -> dict[str, int]:
@@ -307,7 +343,9 @@ def _then(value: Any, where: str) -> tuple[Change, ...]:
     for number, one in enumerate(value, 1):
         place = [name for name in ("from_step", "from_tokens") if name in one]
         if len(place) != 1 or set(one) != {*place, "weights"}:
-            raise _bad(f"change {number} of the mixture has {', '.join(one)}, not from_step or from_tokens and weights", where)
+            raise _bad(
+                f"change {number} of the mixture has {', '.join(one)}, not from_step or from_tokens and weights", where
+            )
         at = one[place[0]]
         if not _is_count(at):
             raise _bad(f"{place[0]} of change {number} is {at!r}, not a number above 0", where)

@@ -216,6 +216,10 @@ class Plan:
             self._origins[before + 1] = self.survey(before).after
         return self._origins[epoch]
 
+    def passes(self, draw: Draw) -> dict[str, int]:
+        """How often each source was drawn whole before `draw`; not of sources that are not drawn."""
+        return self._streams.source_passes(draw)
+
     # ------------------------------------------------------------------ blocks
     def block(self, epoch: int, number: int, draw: Draw, origin: Draw) -> Block:
         """The packs of block `number` of an epoch, in plan order.
@@ -244,7 +248,10 @@ class Plan:
             found = tuple([tuple([indices[member] for member in pack]) for pack in shuffled])
             places = flat
         return Block(
-            packs=found, after=self._counted(drawn, len(packs), draw, epoch), last=drawn.last, places=places,
+            packs=found,
+            after=self._counted(drawn, len(packs), draw, epoch),
+            last=drawn.last,
+            places=places,
             drawn=drawn.indices,
         )
 
@@ -403,7 +410,9 @@ class Plan:
             tokens += self._amounts(members)[:, 0].sum()
             for part in (member for member in members if isinstance(member, Part)) if self._cuts else ():
                 cut[int(part)].append((part.start, part.stop))
-            whole = as_indices([member for member in members if not isinstance(member, Part)] if self._cuts else members)
+            whole = as_indices(
+                [member for member in members if not isinstance(member, Part)] if self._cuts else members
+            )
             np.add.at(due, whole, 1 if lengths.period is None else lengths.period[whole])
         parts: dict[int, Ranges] = dict(again.parts) if again else {}
         for index, ranges in cut.items():
@@ -413,9 +422,13 @@ class Plan:
                 parts[index] = left
         began = self._streams.source_passes(cursor.origin)
         now = passes_now(lengths, due, began)
-        run_tokens, run_steps = self._of_run(cursor) if of_run and not self._mixed else (
-            cursor.origin.tokens,
-            cursor.origin.steps,
+        run_tokens, run_steps = (
+            self._of_run(cursor)
+            if of_run and not self._mixed
+            else (
+                cursor.origin.tokens,
+                cursor.origin.steps,
+            )
         )
         return Rest(
             epoch=cursor.epoch,
@@ -481,10 +494,10 @@ class Plan:
     def survey(self, epoch: int) -> Survey:
         """Plan a whole epoch and say what it is; the last few are remembered."""
         if epoch not in self._surveys:
-            builder = SurveyBuilder(self.lengths, self._streams)
+            builder = SurveyBuilder(self.lengths, self._streams, self._mixed)
             for _, draw, block in self._blocks(self.start(epoch)):
                 members = [member for pack in block.packs for member in pack]
-                builder.add(draw, block, as_indices(members), self._amounts(members), self.targets(members).sum(axis=0))
+                builder.add(draw, block, as_indices(members), self._amounts(members), self.targets(members))
             self._surveys[epoch] = builder.finish()
             while len(self._surveys) > _KEPT_SURVEYS:
                 del self._surveys[next(iter(self._surveys))]

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from shardkit.sequence.plan.mixture import UNITS
 from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.plan import Plan
 from shardkit.sequence.plan.shares import check_world, shares
+from shardkit.sequence.plan.survey import Survey
 
-_UNITS = ("sequences", "tokens", "images", "patches", "supervised", "cost")
+_SHARES = dict(zip(UNITS, ("sequences", "tokens", "patches", "loss", "cost"), strict=True))
+"""Denominator -> what is added up for it."""
 
 
 def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, Any]:
-    """Batches, fill, what a pack holds, shares of the sources, balance of the ranks.
+    """Batches, fill, what a pack holds, delay, shares of the sources, balance of the ranks.
 
     Args:
         worlds: world sizes to balance.
@@ -41,25 +44,67 @@ def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, An
         "fill": plan.fill(epoch),
         "padding": 1 - survey.sums["tokens"] / room if room else 0.0,
         "per_pack": {
+            "sequences": _spread(survey.members),
             "tokens": _spread(survey.tokens),
             "images": _spread(survey.images),
             "patches": _spread(survey.patches),
             "cost": _spread(survey.costs),
         },
+        "delay": _delay(survey),
+        "autocorrelation": autocorrelation(survey.members),
+        "mixture": _mixture(plan, survey),
         "sources": _sources(plan, epoch),
         "straggler": {str(world): _straggler(survey.costs[: steps * size], size, world) for world in worlds},
     }
 
 
+def autocorrelation(values: Indices) -> float:
+    """Of each value with the next one; 0.0 where that is not defined. Sorted packs come near 1, shuffled ones near 0."""
+    if len(values) < 3 or not values[:-1].std() or not values[1:].std():
+        return 0.0
+    return float(np.corrcoef(values[:-1], values[1:])[0, 1])
+
+
+def _delay(survey: Survey) -> dict[str, float]:
+    """Packs by which sequences come later than in the order of the draw, and the bound: the packs of a block."""
+    counts = survey.delays
+    total = int(counts.sum())
+    if not total:
+        return {"mean": 0.0, "p50": 0, "p99": 0, "max": 0, "bound": 0}
+    reached = np.cumsum(counts)
+    return {
+        "mean": float((counts * np.arange(len(counts))).sum() / total),
+        "p50": int(np.searchsorted(reached, 0.5 * total)),
+        "p99": int(np.searchsorted(reached, 0.99 * total)),
+        "max": int(np.flatnonzero(counts)[-1]),
+        "bound": int(np.diff(survey.first_packs).max(initial=1)) - 1,
+    }
+
+
+def _mixture(plan: Plan, survey: Survey) -> dict[str, Any] | None:
+    if plan.mixture is None:
+        return None
+    return {
+        **plan.mixture.to_json(),
+        "largest_gap": {"draw_in_sequences": survey.draw_gap, "inside_block_as_share": survey.pack_gap},
+    }
+
+
 def _sources(plan: Plan, epoch: int) -> dict[str, Any]:
-    found = plan.survey(epoch).by_source
-    totals = {unit: sum(source[unit] for source in found.values()) for unit in _UNITS}
-    held = np.bincount(plan.lengths.source, minlength=len(plan.lengths.sources)).tolist()
+    lengths, survey = plan.lengths, plan.survey(epoch)
+    found = survey.by_source
+    totals = {unit: sum(source[unit] for source in found.values()) for unit in _SHARES.values()}
+    often = np.ones(len(lengths)) if lengths.period is None else 1 / lengths.period
+    held = np.bincount(lengths.source, often, minlength=len(lengths.sources)).tolist()
+    of_run = plan.passes(survey.after)
     return {
         name: {
             **source,
-            "shares": {unit: source[unit] / totals[unit] if totals[unit] else 0.0 for unit in _UNITS},
+            "shares": {
+                unit: source[column] / totals[column] if totals[column] else 0.0 for unit, column in _SHARES.items()
+            },
             "passes": source["sequences"] / number,
+            "passes_of_run": of_run.get(name, 0),
         }
         for (name, source), number in zip(found.items(), held, strict=True)
     }

@@ -56,9 +56,7 @@ class PlanSettings:
     def capacities(self) -> dict[str, int]:
         """The limits that are set, by the name of what they limit."""
         names = ("max_tokens", *_OPTIONAL)
-        return {
-            name.removeprefix("max_"): getattr(self, name) for name in names if getattr(self, name) is not None
-        }
+        return {name.removeprefix("max_"): getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def option(name: str) -> str:

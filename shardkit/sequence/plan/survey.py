@@ -10,10 +10,12 @@ import numpy as np
 
 from shardkit.sequence.plan.draw import Draw, Streams
 from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.mixture import Mixture, objective_weights
 from shardkit.sequence.plan.order import Indices, as_indices
 
-SUMMED = ("sequences", "tokens", "images", "patches", "supervised", "cost")
-"""What is added up of each source; a sequence that was cut counts once a part."""
+SUMMED = ("sequences", "tokens", "images", "patches", "supervised", "loss", "cost")
+"""What is added up of each source; a sequence that was cut counts once a part. `loss` is target tokens times the weight
+of their objective, in whole numbers."""
 
 
 class Packed(Protocol):
@@ -66,8 +68,9 @@ class Survey:
 class SurveyBuilder:
     """Adds up the blocks of an epoch, in order."""
 
-    def __init__(self, lengths: Lengths, streams: Streams) -> None:
+    def __init__(self, lengths: Lengths, streams: Streams, mixture: Mixture | None) -> None:
         self._lengths = lengths
+        self._weights = objective_weights(mixture)
         self._streams = streams
         self._by_source = np.zeros((len(lengths.sources), len(SUMMED)), np.int64)
         self._draws: list[Draw] = []
@@ -84,7 +87,7 @@ class SurveyBuilder:
         Args:
             draw: before it.
             amounts: [n, 4] tokens, images, patches and cost of each member.
-            targets: [n]
+            targets: [number of objectives, n]
         """
         self._draws[-1:] = [draw, block.after]
         self._first_packs.append(self._first_packs[-1] + len(block.packs))
@@ -93,14 +96,22 @@ class SurveyBuilder:
         counts = as_indices([len(pack) for pack in block.packs])
         starts = np.cumsum(counts) - counts
         self._packs.append(np.column_stack([counts, np.add.reduceat(amounts, starts, axis=0)]))
-        columns = np.column_stack([np.ones(len(members), np.int64), amounts[:, :3], targets, amounts[:, 3]])
+        columns = np.column_stack(
+            [
+                np.ones(len(members), np.int64),
+                amounts[:, :3],
+                targets.sum(axis=0),
+                self._weights @ targets,
+                amounts[:, 3],
+            ]
+        )
         sources = self._lengths.source[members]
         for code in np.unique(sources).tolist():
             self._by_source[code] += columns[sources == code].sum(axis=0)
         self._add_delays(block, counts)
         shares = self._streams.shares_of(draw)
         if shares is not None:
-            self._add_gaps(draw, block, members, starts, *shares)
+            self._add_gaps(draw, block, members, shares)
 
     def _add_delays(self, block: Packed, counts: Indices) -> None:
         packs = np.repeat(np.arange(len(counts)), counts)
@@ -109,9 +120,9 @@ class SurveyBuilder:
         self._delays = np.pad(self._delays, (0, longer - len(self._delays)))
         self._delays[: len(delays)] += delays
 
-    def _add_gaps(
-        self, draw: Draw, block: Packed, members: Indices, starts: Indices, units: Indices, weights: Indices
-    ) -> None:
+    def _add_gaps(self, draw: Draw, block: Packed, members: Indices, shares: tuple[Indices, Indices]) -> None:
+        units, weights = shares
+        starts = np.cumsum([0, *(len(pack) for pack in block.packs[:-1])])
         lengths, whole = self._lengths, units[members].sum()
         codes = np.unique(lengths.source[block.drawn])
         everything = np.cumsum(units[block.drawn])

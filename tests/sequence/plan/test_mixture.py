@@ -36,7 +36,10 @@ def test_decimal_weights_mean_what_they_say():
         ({"weights": {"a": float("nan")}}, "'a' is nan, not a number"),
         ({"weights": {"a": float("inf")}}, "'a' is inf, not a number"),
         ({"weights": {"a": 1}, "by": "row"}, "cannot be by 'row' (known: example, token, media, loss, compute)"),
-        ({"weights": {"a": 1}, "wieghts": 1}, "no field 'wieghts' (known: by, weights, epoch, objectives, repeat, subset, then, temperature, cap)"),
+        (
+            {"weights": {"a": 1}, "wieghts": 1},
+            "no field 'wieghts' (known: by, weights, epoch, objectives, repeat, subset, then, temperature, cap)",
+        ),
         ({"weights": {"a": 1}, "epoch": "a"}, "epoch is 'a', not {source = NAME} or {tokens = N}"),
         ({"weights": {"a": 1}, "epoch": {"steps": 4}}, "not {source = NAME} or {tokens = N}"),
         ({"weights": {"a": 1}, "epoch": {"tokens": 0}}, "epoch is 0 tokens"),

@@ -176,7 +176,10 @@ def test_a_mixture_that_does_not_fit_is_refused():
         ({"global_batch": True}, "global_batch is True"),
         ({"seed": "7"}, "seed is '7', not a whole number of 64 bits"),
         ({"seed": 2**63}, "not a whole number of 64 bits"),
-        ({"packer": "worst-fit"}, "there is no packer 'worst-fit' (known: best-fit, oldest-first, first-fit, next-fit, concat-and-split, none)"),
+        (
+            {"packer": "worst-fit"},
+            "there is no packer 'worst-fit' (known: best-fit, oldest-first, first-fit, next-fit, concat-and-split, none)",
+        ),
         ({"tail": "cut"}, "there is no tail 'cut' (known: drop, pad, wrap)"),
     ],
 )

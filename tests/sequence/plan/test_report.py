@@ -27,7 +27,7 @@ def test_sources_say_how_often_they_were_drawn_whole():
 
     assert sources["a"]["passes"] == 1.0
     assert sources["b"]["passes"] > 1.5
-    assert abs(sources["a"]["shares"]["sequences"] - 0.5) < 0.01
+    assert abs(sources["a"]["shares"]["example"] - 0.5) < 0.01
 
 
 def test_an_empty_dataset_has_figures_too():

@@ -1,0 +1,80 @@
+"""How many steps and epochs a budget of tokens, examples or compute is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shardkit.errors import ConfigError
+from shardkit.sequence.plan.mixture import SUBSET_UNITS
+from shardkit.sequence.plan.order import Indices
+from shardkit.sequence.plan.plan import Plan
+
+_COUNTED_EPOCHS = 64
+"""Epochs that are planned one by one; what comes after them is taken to be like them."""
+
+
+def parse_budget(text: str) -> tuple[str, int]:
+    """Unit and number of `tokens=1_000_000`.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    unit, _, number = text.partition("=")
+    digits = number.replace("_", "").replace(",", "")
+    if unit not in SUBSET_UNITS or not digits.isascii() or not digits.isdecimal() or not int(digits):
+        raise ConfigError(
+            f"a budget cannot be {text!r}", hint=f"write UNIT=N with N above 0 and one of {', '.join(SUBSET_UNITS)}"
+        )
+    return unit, int(digits)
+
+
+def spend(plan: Plan, unit: str, budget: int) -> dict[str, Any]:
+    """Steps and epochs until so much was delivered, counting whole steps; and what these deliver of every unit.
+
+    Where a mixture comes to its end before (`repeat`), `reached` is false and all there is is told.
+    """
+    delivered = np.zeros(len(SUBSET_UNITS), np.int64)
+    column = list(SUBSET_UNITS).index(unit)
+    steps, epoch = 0, plan.first_epoch
+    while epoch < plan.first_epoch + _COUNTED_EPOCHS:
+        sums = np.cumsum(_by_step(plan, epoch), axis=0)
+        if not len(sums):
+            return _answer(unit, budget, steps, float(epoch), delivered, reached=False)
+        needed = int(np.searchsorted(sums[:, column], budget - delivered[column])) + 1
+        if needed <= len(sums):
+            delivered += sums[needed - 1]
+            epochs = epoch + needed / len(sums)
+            return _answer(unit, budget, steps + needed, epochs, delivered, reached=True)
+        delivered += sums[-1]
+        steps, epoch = steps + len(sums), epoch + 1
+    factor = budget / int(delivered[column])
+    more = (delivered * factor).astype(np.int64)
+    counted = _answer(unit, budget, round(steps * factor), epoch * factor, more, reached=True)
+    return {**counted, "estimated": True}
+
+
+def _by_step(plan: Plan, epoch: int) -> Indices:
+    """[steps, units] what each step of an epoch delivers, by SUBSET_UNITS."""
+    survey, size = plan.survey(epoch), plan.settings.global_batch
+    steps = plan.num_steps(epoch) - plan.start(epoch).step
+    packs = np.column_stack([survey.tokens, survey.members, survey.costs])
+    filling = steps * size - len(packs)
+    if filling > 0:
+        again = np.arange(filling) % len(packs)
+        packs = np.concatenate([packs, packs[again] if plan.settings.tail == "wrap" else np.zeros_like(packs[again])])
+    of_steps: Indices = packs[: steps * size].reshape(steps, size, len(SUBSET_UNITS)).sum(axis=1)
+    return of_steps
+
+
+def _answer(unit: str, budget: int, steps: int, epochs: float, delivered: Indices, *, reached: bool) -> dict[str, Any]:
+    return {
+        "unit": unit,
+        "budget": budget,
+        "steps": steps,
+        "epochs": epochs,
+        "delivered": dict(zip(SUBSET_UNITS, delivered.tolist(), strict=True)),
+        "reached": reached,
+        "estimated": False,
+    }
