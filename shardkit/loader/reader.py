@@ -131,6 +131,15 @@ class Reader:
         found: dict[str, Any] = orjson.loads(text)
         return found
 
+    def stored(self, loaded: Loaded, slot: Slot) -> memoryview:
+        """The picture of a slot as it is stored, zero-copy.
+
+        Raises:
+            IntegrityError: where its shard is damaged.
+        """
+        with self._lock:
+            return self._examples.get(loaded.shard).image_bytes(loaded.row, slot.image)
+
     def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None) -> int:
         """Decode and process the picture of a slot into `out` [H, W, 3].
 
@@ -146,9 +155,7 @@ class Reader:
             IntegrityError: where its shard is damaged, or the picture has not the size that the slot was made for.
         """
         assert self._pictures is not None, "a recipe without pictures makes no slots"
-        with self._lock:
-            reader = self._examples.get(loaded.shard)
-            data = reader.image_bytes(loaded.row, slot.image)
+        data = self.stored(loaded, slot)
         placed = slot.ocr_labels is not None or slot.reading_order is not None
         try:
             self._pictures.put(data, out, (slot.used_height, slot.used_width), None if placed else chance)
