@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from shardkit.cli import run
+from shardkit.sequence.recipes import RECIPES
 from tests.example_builders import caption, make_example
 from tests.prepare.tokenize.datasets import commit
 from tests.tokenizer_builders import byte_level
@@ -86,7 +87,7 @@ def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: py
             ["--recipe", "vml"],
             3,
             (
-                "there is no recipe 'vml'; there are pretrain, sft, vlm\n"
+                f"there is no recipe 'vml'; there are {', '.join(RECIPES)}\n"
                 "Next: choose one with --recipe (did you mean vlm?), or give a TOML file with name = ... in it\n"
             ),
         ),
