@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -73,6 +74,8 @@ def cut(
         normalisation: a name of NORMALISATIONS.
         dtype: of the values.
     """
+    if pixels.is_cuda and find_spec("triton") is not None:
+        return {kind: _cut_by_kernel(pixels, images, patch, normalisation, dtype) for kind, patch in sizes.items()}
     parts: dict[str, list[Patches]] = {kind: [_none(patch, pixels.device, dtype)] for kind, patch in sizes.items()}
     for first, run in _runs(images):
         normalised_kHW3 = normalise(_stacked(pixels, run), normalisation, dtype)
@@ -87,6 +90,22 @@ def cut(
         )
         for kind, some in parts.items()
     }
+
+
+def _cut_by_kernel(
+    pixels: Tensor, images: Sequence[ImagePlace], patch: tuple[int, int], normalisation: str, dtype: torch.dtype
+) -> Patches:
+    from shardkit.loader.kernels import patch_values
+
+    values = patch_values(pixels, images, patch, table(pixels.device, normalisation, dtype))
+    grids = [grid(image.height, image.width, patch) for image in images]
+    cols_M = torch.tensor([cols for _, cols in grids], dtype=torch.int64).to(pixels.device, non_blocking=True)
+    ends_M = torch.tensor([rows * cols for rows, cols in grids], dtype=torch.int64).cumsum(0)
+    ends_M = ends_M.to(pixels.device, non_blocking=True)
+    number = torch.arange(len(values), device=pixels.device)
+    image = torch.searchsorted(ends_M, number, right=True)
+    place = number - torch.cat([ends_M.new_zeros(1), ends_M])[image]
+    return Patches(values=values, image=image, row=place // cols_M[image], col=place % cols_M[image])
 
 
 def _runs(images: Sequence[ImagePlace]) -> list[tuple[int, list[ImagePlace]]]:
