@@ -34,7 +34,7 @@ def test_it_says_what_the_loader_then_does(tokens, capsys):
     sources = [source for batch in batches for source in batch.sources]
     for name in ("web", "notes"):
         assert figures["sources"][name]["sequences"] == sources.count(name)
-        assert figures["sources"][name]["shares"]["sequences"] == sources.count(name) / 80
+        assert figures["sources"][name]["shares"]["example"] == sources.count(name) / 80
     assert 0.9 < figures["fill"] <= 1
     assert list(figures["straggler"]) == ["2", "4"]
     assert all(1 <= ratio < 2 for ratio in figures["straggler"].values())
@@ -48,7 +48,12 @@ def test_the_text_names_batches_fill_and_shares(tokens, capsys):
     assert first.startswith(f"{tokens}\t")
     assert re.fullmatch(r"epoch 0 of all: \d+ batches of 2 packs from \d+ packs, 80 sequences, \d+ tokens", second)
     assert re.fullmatch(r"fill [01]\.\d{4}, padding 0\.\d{4}, [01] packs left out, 0 filled up", third)
-    assert [line.split()[0] for line in table] == ["a", "tokens", "images", "patches", "cost", "source", "notes", "web"]
+    assert table[0].startswith("a sequence waits ")
+    assert "autocorrelation of sequences per pack" in table[1]
+    assert table[2].split() == ["a", "pack", "has", "mean", "p50", "p99", "max"]
+    assert [line.split()[0] for line in table[3:8]] == ["sequences", "tokens", "images", "patches", "cost"]
+    assert table[8].split()[2:7] == ["example", "token", "media", "loss", "compute"]
+    assert [line.split()[0] for line in table[9:]] == ["notes", "web"]
 
 
 def test_a_mixture_file_gives_shares(tokens, capsys, tmp_path):
@@ -57,7 +62,63 @@ def test_a_mixture_file_gives_shares(tokens, capsys, tmp_path):
 
     figures = plan(capsys, tokens, "--mixture", file)
 
-    assert abs(figures["sources"]["web"]["shares"]["tokens"] - 0.75) * figures["tokens"] <= 128
+    assert abs(figures["sources"]["web"]["shares"]["token"] - 0.75) * figures["tokens"] <= 128
+
+
+def test_a_mixture_says_its_gaps_and_the_passes_of_its_sources(tokens, capsys, tmp_path):
+    file = tmp_path / "mixture.toml"
+    file.write_text('by = "example"\ntemperature = 0\n')
+
+    figures = plan(capsys, tokens, "--mixture", file, "--epoch", 2)
+
+    gaps = figures["mixture"]["largest_gap"]
+    assert figures["mixture"]["weights"] == {"notes": "1000000", "web": "1000000"}
+    assert 0 < gaps["draw_in_sequences"] <= 1
+    assert 0 < gaps["inside_block_as_share"] < 0.5
+    assert {name: source["passes_of_run"] for name, source in figures["sources"].items()} == {"notes": 3, "web": 3}
+    shardkit("plan", tokens, "--mixture", file)
+    assert re.search(r"largest gap to the shares by example: [01]\.\d{3} sequences in the order of", capsys.readouterr().out)
+
+
+def test_a_budget_says_steps_and_epochs(tokens, capsys):
+    options = ["--max-tokens", 256, "--global-batch", 2]
+    whole = plan(capsys, tokens, *options)
+    with StreamingLoader(tokens, max_tokens=256, global_batch=2, epochs=2) as loader:
+        delivered = [batch.input_ids.numel() for batch in loader]
+    wanted = sum(delivered[: whole["steps"] + 3]) - 5
+
+    spent = plan(capsys, tokens, *options, "--budget", f"tokens={wanted}")["budget"]
+
+    assert spent["steps"] == whole["steps"] + 3
+    assert spent["delivered"]["tokens"] == wanted + 5
+    assert 1 < spent["epochs"] < 2
+    assert (spent["reached"], spent["estimated"]) == (True, False)
+    far = plan(capsys, tokens, *options, "--budget", f"examples={10**6}")["budget"]
+    assert far["estimated"]
+    assert abs(far["epochs"] * 78 - 10**6) < 0.05 * 10**6
+
+
+def test_a_subset_is_a_mixture_file_of_the_budget(tokens, capsys, tmp_path):
+    small, large = tmp_path / "small.toml", tmp_path / "large.toml"
+    for file, number in ((small, 900), (large, 1800)):
+        figures = plan(capsys, tokens, "--budget", f"tokens={number}", "--subset", file)
+        assert figures["subset"] == str(file)
+
+    rows = {}
+    for file in (small, large):
+        with StreamingLoader(tokens, max_tokens=256, mixture=file, tail="pad", epochs=2) as loader:
+            batches = list(loader)
+        rows[file] = {row for batch in batches for row in batch.info.rows}
+        first = [row for batch in batches if batch.position[0] == 0 for row in batch.info.rows]
+        assert sorted(set(first)) == sorted(rows[file]), "the second epoch is of the same sequences"
+    assert rows[small] < rows[large]
+    figures = plan(capsys, tokens, "--mixture", small)
+    assert 900 <= figures["tokens"] <= 900 + 2 * 128
+    held = plan(capsys, tokens)["sources"]["web"]["shares"]["token"]
+    assert abs(figures["sources"]["web"]["shares"]["token"] - held) * figures["tokens"] <= 128
+
+    assert run(["plan", str(tokens), "--budget", "tokens=900", "--subset", str(small)]) == 8
+    assert "something is there already" in capsys.readouterr().err
 
 
 def test_a_saved_plan_spares_the_counting_and_changes_nothing_else(copied, capsys, monkeypatch):
@@ -92,6 +153,10 @@ def test_a_saved_plan_spares_the_counting_and_changes_nothing_else(copied, capsy
         (["--split", "test"], 3, "there is no split 'test' (splits: all)"),
         (["--mixture", "nowhere.toml"], 3, "nowhere.toml: the mixture file cannot be read"),
         (["--packer", "worst-fit"], 2, "worst-fit"),
+        (["--max-attention", "9"], 3, "max_attention is 9, but the longest sequence has"),
+        (["--budget", "steps=9"], 3, "a budget cannot be 'steps=9'"),
+        (["--budget", "tokens=0"], 3, "a budget cannot be 'tokens=0'"),
+        (["--subset", "x.toml"], 3, "a subset of what budget?"),
     ],
 )
 def test_what_cannot_be_planned(tokens, capsys, arguments, code, words):
