@@ -35,7 +35,10 @@ NORMALISATIONS = {
     "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
-"""Name -> mean and standard deviation of red, green and blue in 0 to 1, as the device applies them to uint8 pixels."""
+"""Name -> mean and standard deviation of red, green and blue in 0 to 1, as the device applies them to uint8 pixels.
+
+Batches name one by its place here: a new one goes to the end.
+"""
 
 _WORDS = {bool: "true or false", str: "a name"}
 

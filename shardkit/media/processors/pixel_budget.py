@@ -10,6 +10,8 @@ float falls just short of it (`smart_resize` makes 3556 of 3584 for some squares
     (5000, 5000)   (3584, 3584)    too many: down to the area, sides rounded down
 
 A side that is held at f leaves the other one what the area has room for, so that the upper bound holds for every shape.
+`hold_sides` is what Qwen's own tools do with a side shorter than half of f; transformers leaves it at 0, and so comes to
+the second bound: (10, 400) is (28, 392) or (28, 364). hf:DIR follows transformers.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ class PixelBudget(Fitted):
     """Fewest pixels after processing, where max_pixels allows them."""
     max_pixels: int = 1003520
     """Most pixels after processing: 1,280 slots."""
+    hold_sides: bool = True
+    """Count a side shorter than half a slot as one slot from the start; without it such a picture is one of too few pixels."""
 
     def _check(self) -> None:
         if self.max_pixels < max(self.min_pixels, self.cell**2):
@@ -46,9 +50,10 @@ class PixelBudget(Fitted):
 
     def geometry(self, height: int, width: int) -> Geometry:
         check_sides(height, width)
-        rows, columns = max(1, _rounded(height, self.cell)), max(1, _rounded(width, self.cell))
+        least = int(self.hold_sides)
+        rows, columns = max(least, _rounded(height, self.cell)), max(least, _rounded(width, self.cell))
         most, area = self.max_pixels // self.cell**2, self.cell**2
-        if rows * columns * area < self.min_pixels:
+        if rows * columns * area < max(1, self.min_pixels):
             # The root of a ratio, rounded up: the smallest k with k * k * (w * area) >= h * min_pixels.
             rows = isqrt(ceil_div(height * self.min_pixels, width * area) - 1) + 1
             columns = isqrt(ceil_div(width * self.min_pixels, height * area) - 1) + 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from shardkit.errors import ConfigError
-from shardkit.media.processors import PROCESSORS
+from shardkit.media.processors import PROCESSORS, hf
 from shardkit.sequence.recipes.controls import resolve
 from shardkit.sequence.recipes.with_images import settings_of
 
@@ -79,8 +80,10 @@ def _processor(name: Any, default: Processor) -> Any:
         return default
     if name in PROCESSORS:
         return PROCESSORS[name]()
+    if str(name).startswith(hf.PREFIX):
+        return hf.read(Path(name.removeprefix(hf.PREFIX)))
     raise ConfigError(
-        f"processor={name!r} is none of {', '.join(PROCESSORS)}",
+        f"processor={name!r} is none of {', '.join(PROCESSORS)}, {hf.PREFIX}DIR",
         hint=f"choose one with --set processor=NAME{guess(str(name), PROCESSORS)}",
     )
 

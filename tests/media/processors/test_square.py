@@ -46,6 +46,8 @@ def test_the_recipe_holds_every_setting_and_the_decoder():
         "decoder": DECODER,
         "resampling": "bilinear",
         "normalisation": "imagenet",
+        "crop_percent": 100,
+        "mirror": False,
         "pad_domain": "normalised",
         "pad_value": 0,
         "image_size": 56,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardkit.errors import ConfigError
-from shardkit.media.processors import PROCESSORS
+from shardkit.media.processors import PROCESSORS, Naflex, hf
 from shardkit.records import Example, Relation, Segment
 from shardkit.sequence.recipes import RECIPES, Built, bind, configure
 from shardkit.text.tokenizer import Tokenizer
@@ -307,6 +308,17 @@ def test_every_processor_serves_and_is_made_again_from_the_record(processor: str
     name, version, stated = (recorded.pop(key) for key in ("name", "version", "image_processor"))
     again = configure(RECIPES[name], recorded)
     assert again.recipe() == {"name": name, "version": version, **recorded, "image_processor": stated}
+
+
+def test_a_file_of_hugging_face_stands_for_a_processor_and_its_folder_is_not_recorded(tmp_path: Path) -> None:
+    hf.write(Naflex(max_patches=64), tmp_path)
+    recipe = configure(RECIPES["vlm"], {"processor": f"hf:{tmp_path}", "normalisation": "clip"})
+    assert recipe.image_processor() == Naflex(max_patches=64, normalisation="clip")
+    assert (
+        recipe.recipe()
+        == configure(RECIPES["vlm"], {"processor": "naflex", "max_patches": "64", "normalisation": "clip"}).recipe()
+    )
+    assert str(tmp_path) not in str(recipe.recipe())
 
 
 def test_a_setting_of_another_processor_is_named() -> None:
