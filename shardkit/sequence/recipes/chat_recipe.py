@@ -122,7 +122,9 @@ class ChatRecipe(TextOnly):
     def recipe(self) -> dict[str, Any]:
         """Name, version and all fields; the template by its digest."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"name": self.NAME, "version": self.VERSION, **values, "chat_template": self.template.digest}
+        # As JSON gives it back, so that a manifest's recipe is equal to this one.
+        stated = {"system_prompts": list(self.system_prompts), "chat_template": self.template.digest}
+        return {"name": self.NAME, "version": self.VERSION, **values, **stated}
 
     def opening(self, dialogues: Iterable[Dialogue], example: Example, epoch: int) -> str:
         """The text of the system turn that pass `epoch` puts before the dialogues of an example; "" for none."""

@@ -19,7 +19,7 @@ def settings_of(*args: Any) -> dict[str, Any]:
 def test_texts_stand_in_a_file_one_a_line(tmp_path: Path) -> None:
     (tmp_path / "prompts.txt").write_text("Be kind. \n\n\u4f60\u597d\u2028!\n", encoding="utf-8")
     found = settings_of("sft", {"system_prompts": str(tmp_path / "prompts.txt"), "system_prompt_ratio": "0.2"})
-    assert (found["system_prompts"], found["system_prompt_ratio"]) == (("Be kind.", "\u4f60\u597d\u2028!"), 0.2)
+    assert (found["system_prompts"], found["system_prompt_ratio"]) == (["Be kind.", "\u4f60\u597d\u2028!"], 0.2)
 
 
 def test_files_that_a_toml_file_names_lie_beside_it(tmp_path: Path) -> None:
@@ -28,11 +28,11 @@ def test_files_that_a_toml_file_names_lie_beside_it(tmp_path: Path) -> None:
     toml = 'name = "sft"\nchat_template = "t.jinja"\nsystem_prompts = "p.txt"\nthink_removal_ratio = 0.5\n'
     (tmp_path / "my.toml").write_text(toml, encoding="utf-8")
     found = settings_of(str(tmp_path / "my.toml"), {})
-    assert (found["system_prompts"], found["think_removal_ratio"]) == (("A.",), 0.5)
+    assert (found["system_prompts"], found["think_removal_ratio"]) == (["A."], 0.5)
     assert found["chat_template"] != chatml().digest
     assert settings_of(str(tmp_path / "my.toml"), {"system_prompts": str(tmp_path / "p.txt")}) == found
     (tmp_path / "my.toml").write_text('name = "sft"\nsystem_prompts = ["A."]\n', encoding="utf-8")
-    assert settings_of(str(tmp_path / "my.toml"), {})["system_prompts"] == ("A.",)
+    assert settings_of(str(tmp_path / "my.toml"), {})["system_prompts"] == ["A."]
 
 
 def test_a_template_is_a_setting_or_an_option(tmp_path: Path) -> None:
