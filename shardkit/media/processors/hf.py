@@ -76,6 +76,8 @@ def _read_qwen(config: Config, common: dict[str, Any]) -> PixelBudget:
 
 
 def _write_qwen(processor: PixelBudget) -> dict[str, Any]:
+    if processor.hold_sides:
+        raise _unlike("hold_sides", processor.hold_sides, False)
     return {
         "size": {"shortest_edge": processor.min_pixels, "longest_edge": processor.max_pixels},
         "patch_size": processor.patch,
@@ -234,7 +236,7 @@ def write(processor: Processor, folder: Path) -> Path:
         ConfigError: where transformers has no such processor.
     """
     file = folder / FILE
-    file.write_text(json.dumps(config_of(processor), indent=2) + "\n", encoding="utf-8")
+    file.write_bytes(_encoded(config_of(processor)))
     return file
 
 
@@ -259,6 +261,15 @@ def config_of(processor: Processor) -> dict[str, Any]:
     }
 
 
+def files(processor: Processor | None) -> dict[str, bytes]:
+    """Name -> bytes of the file of a processor; none where transformers has no such processor."""
+    try:
+        config = None if processor is None else config_of(processor)
+    except ConfigError:
+        return {}
+    return {} if config is None else {FILE: _encoded(config)}
+
+
 def model_inputs(processor: Processor, image: Image.Image) -> Arrays:
     """What transformers' processor gives a model of one picture, by name: float32 pixel values and their grids.
 
@@ -268,6 +279,10 @@ def model_inputs(processor: Processor, image: Image.Image) -> Arrays:
         ConfigError: where transformers has no such processor.
     """
     return _kind_of(processor).inputs(processor, processor.pixels(image))
+
+
+def _encoded(config: dict[str, Any]) -> bytes:
+    return (json.dumps(config, indent=2, sort_keys=True) + "\n").encode()
 
 
 def _kind_of(processor: Processor) -> _Kind:

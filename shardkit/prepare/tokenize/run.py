@@ -19,6 +19,7 @@ import pyarrow as pa
 from shardkit.digest import fingerprint
 from shardkit.engine import map_ordered, silent
 from shardkit.errors import ConfigError
+from shardkit.media.processors import hf
 from shardkit.prepare.tokenize.chunk import Chunk, Job, Left, Tokenized, forget, tokenize_chunk
 from shardkit.prepare.tokenize.columns import lengths_of, totals_of
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
@@ -252,9 +253,14 @@ def _seal(plan: Planned, output: Output) -> Sealed:
             processor=None if processor is None else f"{processor['name']}/{processor['version']}",
             recipe=plan.job.fingerprint,
         ),
-        files={f"tokenizer/{name}": data for name, data in plan.tokenizer.files().items()},
+        files={f"tokenizer/{name}": data for name, data in _model_files(plan).items()},
         locations=plan.view.locations,
     )
+
+
+def _model_files(plan: Planned) -> dict[str, bytes]:
+    """The tokenizer, and the image processor where Hugging Face has one that does the same."""
+    return {**plan.tokenizer.files(), **hf.files(plan.job.recipe.image_processor())}
 
 
 def _result(config: TokenizeConfig, dataset: Dataset, *, unchanged: bool) -> TokenizeResult:

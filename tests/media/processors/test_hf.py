@@ -175,7 +175,14 @@ def test_processors_that_transformers_has_not(processor):
         hf.config_of(processor)
 
 
-@pytest.mark.parametrize("processor", [Tiles(max_canvas=True), Tiles(pad_value=7), Naflex(merge=2)])
+@pytest.mark.parametrize("processor", [PixelBudget(), Tiles(max_canvas=True), Tiles(pad_value=7), Naflex(merge=2)])
 def test_settings_that_transformers_has_not(processor):
     with pytest.raises(ConfigError, match="is what can be done"):
         hf.config_of(processor)
+    assert hf.files(processor) == {}
+
+
+def test_the_file_as_a_dataset_holds_it(tmp_path):
+    (tmp_path / "preprocessor_config.json").write_bytes(hf.files(QWEN)["preprocessor_config.json"])
+    assert hf.read(tmp_path) == QWEN
+    assert hf.files(None) == {}

@@ -225,3 +225,13 @@ def test_labels_and_reading_order_lie_in_the_slots(sample, tmp_path):
         ([1, 2], [3, 0, 1, 2]),
         (None, None),
     ]
+
+
+def test_the_dataset_holds_the_file_from_which_a_model_is_served(sample, tmp_path):
+    source = rows(tmp_path / "in", {"text": "<image> x", "images": ["a.png"]})
+    tokenize(source, sample / "tokenizer", "vlm", tmp_path / "tokens", processor="naflex")
+    again = {"processor": f"hf:{tmp_path / 'tokens' / 'tokenizer'}"}
+    result = tokenize(source, sample / "tokenizer", "vlm", tmp_path / "again", **again)
+    assert result.dataset_id == Dataset.open(tmp_path / "tokens").id
+    tokenize(source, sample / "tokenizer", "vlm", tmp_path / "square")
+    assert not (tmp_path / "square" / "tokenizer" / "preprocessor_config.json").exists()
