@@ -32,6 +32,7 @@ from shardkit.sequence.plan.source import NEVER_SPLIT, choose_split, identity, r
 from shardkit.sequence.plan.stored_order import StoredOrder
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 
 class EvaluationLoader(IterableDataset[Any]):
@@ -69,11 +70,12 @@ class EvaluationLoader(IterableDataset[Any]):
         verify: Verify = "read",
         on_bad: str = "raise",
         device: torch.device | str = "cpu",
+        remote: RemoteSettings | None = None,
     ) -> None:
         super().__init__()
         check_choice("verify", verify, VERIFY)
         check_choice("on_bad", on_bad, ON_BAD)
-        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
+        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         if split is None and self._dataset.splits != NEVER_SPLIT:
             split = "val"
         self._split = choose_split(self._dataset, split)
@@ -147,7 +149,7 @@ class EvaluationLoader(IterableDataset[Any]):
             ahead=ahead,
             on_bad=self._on_bad,
             metadata=True,
-            dataset=str(self._dataset.path),
+            dataset=self._dataset.where,
             views=False,
         )
         try:

@@ -29,13 +29,16 @@ from shardkit.loader.choices import check_choice, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting
 from shardkit.loader.metrics import Meter, Metrics
+from shardkit.loader.objects import changed_objects, etag_marks
 from shardkit.loader.reader import Reader, check_files
+from shardkit.loader.staging import Staging
 from shardkit.loader.state import Promise, State
 from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
 from shardkit.store.plans import read_plan
+from shardkit.store.remote import RemoteSettings
 
 logger = logging.getLogger("shardkit.loader")
 
@@ -58,7 +61,7 @@ class StreamingLoader(IterableDataset[Any]):
     DataLoader is the next epoch, and an epoch that was left early is gone on with from `state_after(batch)`.
 
     Args:
-        dataset: what `shardkit tokenize` wrote, or its path.
+        dataset: what `shardkit tokenize` wrote, its path or its URL.
         split: train where the dataset is split, everything where it never was.
         max_tokens: of a pack; likewise max_images, max_patches and max_attention (pairs of tokens), where given.
         global_batch: packs of a step over all ranks; a multiple of the world size.
@@ -73,6 +76,7 @@ class StreamingLoader(IterableDataset[Any]):
         decoder: pillow | turbo: the pixels that datasets record, the same on every machine; or others by a hair in half
             the time, which needs simplejpeg. States bind it.
         device: where batches are built.
+        remote: how a dataset behind a URL is reached, and the cache of its shards on this host.
 
     Raises:
         ConfigError: where settings and dataset do not fit.
@@ -105,6 +109,7 @@ class StreamingLoader(IterableDataset[Any]):
         on_bad: str = "raise",
         decoder: str = "pillow",
         device: torch.device | str = "cpu",
+        remote: RemoteSettings | None = None,
     ) -> None:
         super().__init__()
         check_choice("verify", verify, VERIFY)
@@ -124,14 +129,17 @@ class StreamingLoader(IterableDataset[Any]):
         )
         self._rank = choose_rank(rank, world_size, global_batch)
         self._mixture = None if mixture is None else Mixture.of(mixture)
-        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
+        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         self._split = choose_split(self._dataset, split)
         self._epochs = epochs
         self._verify: Verify = verify
         self._on_bad = on_bad
         self._decoder = decoder
         self._device = torch.device(device)
+        self._staging = Staging(self._device)
         check_files(self._dataset, self._split)
+        objects = etag_marks(self._dataset)
+        self._objects: State = {"objects": objects} if objects else {}
 
         self._lengths = read_lengths(self._dataset, self._split)
         self._rests: list[State] = []
@@ -179,7 +187,7 @@ class StreamingLoader(IterableDataset[Any]):
                         "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
                     )
                 with self._meter.copy():
-                    batch = host.to_device(self._device)
+                    batch = self._staging.put(host)
                 self._note(host.info)
                 self._cursor = host.info.after
                 self._meter.add(batch)
@@ -242,7 +250,7 @@ class StreamingLoader(IterableDataset[Any]):
                 ahead=0 if hosted else AHEAD,
                 on_bad=self._on_bad,
                 metadata=self._metadata,
-                dataset=str(self._dataset.path),
+                dataset=self._dataset.where,
                 views=self._views,
             )
         return self._assembler
@@ -323,6 +331,8 @@ class StreamingLoader(IterableDataset[Any]):
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
         bound = saved["bound"]["dataset"]
+        if bound == self._dataset.id:
+            found += changed_objects(self._dataset, saved["recorded"].get("objects"))
         places = None if bound == self._dataset.id else places_in(self._dataset, saved["shards"], bound)
         promise = states.judge(found, saved["bound"], appended=places is not None)
         states.refuse_less(promise, require, found)
@@ -344,7 +354,8 @@ class StreamingLoader(IterableDataset[Any]):
         self._rests, self._plan = rests, plan
         self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"], places)}
         self._place(cursor)
-        states.log(logger, promise, [*found, *states.differences(saved["recorded"], self._recorded)])
+        recorded = ({**one, "objects": None} for one in (saved["recorded"], self._recorded))
+        states.log(logger, promise, [*found, *states.differences(*recorded)])
         return promise
 
     def set_epoch(self, epoch: int) -> None:
@@ -374,7 +385,7 @@ class StreamingLoader(IterableDataset[Any]):
 
     @property
     def _recorded(self) -> State:
-        return {"world_size": self._rank.world_size}
+        return {"world_size": self._rank.world_size, **self._objects}
 
     def _num_steps(self, epoch: int) -> int:
         if not self._plan.knows_steps(epoch):

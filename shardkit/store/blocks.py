@@ -6,7 +6,7 @@ import bisect
 import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import BinaryIO, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -29,10 +29,25 @@ class BlockCheck:
         digest: xxh3-128 of the whole file.
         blocks: in file order; they cover the file without holes.
         verify: when to compare.
+        opener: opens the file; None for one that lies at its path.
+        damaged: is told the path where bytes differ.
     """
 
-    def __init__(self, *, name: str, size: int, digest: str, blocks: Sequence[Block], verify: Verify) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        size: int,
+        digest: str,
+        blocks: Sequence[Block],
+        verify: Verify,
+        opener: Callable[[Path], BinaryIO] | None = None,
+        damaged: Callable[[Path], None] | None = None,
+    ) -> None:
         self._name = name
+        self._opener = opener or _open
+        self._damaged = damaged
+        self._path: Path | None = None
         self._size = size
         self._digest = digest
         self._frame = [block for block in blocks if block.num_rows == 0]
@@ -44,8 +59,10 @@ class BlockCheck:
 
     def open(self, path: Path) -> mmap.mmap | bytes:
         """Map the file; its size is compared always, its digest with verify="open"."""
+        self._path = path
         try:
-            with path.open("rb") as file:
+            with self._opener(path) as file:
+                # The map keeps the open file, and with it the lock that a cache has on it.
                 size = file.seek(0, 2)
                 mapped: mmap.mmap | bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except FileNotFoundError as error:
@@ -86,6 +103,8 @@ class BlockCheck:
 
     def _compare(self, found: str, expected: str) -> None:
         if found != expected:
+            if self._damaged is not None and self._path is not None:
+                self._damaged(self._path)
             raise self._error(
                 f"digest is xxh3:{found}, the manifest says xxh3:{expected}; the file changed after it was committed"
             )
@@ -94,6 +113,10 @@ class BlockCheck:
         return IntegrityError(
             what, where=self._name, hint="restore the file, or build the dataset again from its inputs"
         )
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
 
 
 def _digest(mapped: mmap.mmap | bytes, block: Block) -> str:

@@ -8,6 +8,7 @@ rows that it changed lie in shards of its own.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ from shardkit.records.manifest import SCHEMA_VERSION, Manifest, ShardEntry
 from shardkit.store.arrow_shard import ArrowReader, TableReader
 from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.files import digest_file
+from shardkit.store.mirror import Mirror
+from shardkit.store.remote import RemoteSettings, as_url
 from shardkit.store.rows import Block
 from shardkit.store.schema import TABLES
 from shardkit.store.tar_shard import TarReader, index_path
@@ -78,8 +81,19 @@ class ShardRef:
 class Dataset:
     """A dataset on disk. Opening reads the manifest only; nothing is ever written."""
 
-    def __init__(self, path: Path, manifest: Manifest, *, dataset_id: str, base: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        *,
+        dataset_id: str,
+        base: Sequence[Path] = (),
+        mirror: Mirror | None = None,
+    ) -> None:
         self.path = path
+        """Its folder; of a dataset behind a URL, what this host keeps of it."""
+        self.mirror = mirror
+        """Fetches what lies behind a URL; None for a dataset on disk."""
         self.manifest = manifest
         self.id = dataset_id
         self._base = tuple(base)
@@ -87,17 +101,28 @@ class Dataset:
         self._places: dict[str, list[int]] = {}
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, base: Sequence[Path] = (), check_id: bool = True) -> Dataset:
-        """Open the dataset at `path`.
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        base: Sequence[Path] = (),
+        check_id: bool = True,
+        remote: RemoteSettings | None = None,
+    ) -> Dataset:
+        """Open the dataset at `path`, a folder or a URL of one.
 
         Args:
             base: where inputs of a view are looked for when they are not where they were.
             check_id: compare the dataset id with the manifest's content; `audit` does it later itself.
+            remote: how a URL is reached and where its files are kept; None for the defaults.
 
         Raises:
             SourceError: where no dataset is.
             IntegrityError: where its manifest is damaged, or of a newer format.
         """
+        url = as_url(path)
+        if url is not None:
+            return cls._open_mirror(Mirror(url, remote or RemoteSettings()), base, check_id=check_id)
         folder = Path(path)
         file = folder / MANIFEST
         try:
@@ -114,18 +139,42 @@ class Dataset:
                 where=str(folder),
                 hint="check the path and its permissions",
             ) from error
-        body = _parse(data, file)
-        manifest = _manifest(body, file)
+        return cls._of(data, file, base, check_id=check_id)
+
+    @classmethod
+    def _open_mirror(cls, mirror: Mirror, base: Sequence[Path], *, check_id: bool) -> Dataset:
+        try:
+            data = mirror.manifest(MANIFEST)
+        except IntegrityError as error:
+            raise SourceError(
+                "no dataset is here (there is no manifest.json)",
+                where=mirror.url,
+                hint="give the URL of the folder that holds manifest.json",
+            ) from error
+        return cls._of(data, mirror.folder / MANIFEST, base, check_id=check_id, mirror=mirror)
+
+    @classmethod
+    def _of(
+        cls, data: bytes, file: Path, base: Sequence[Path], *, check_id: bool, mirror: Mirror | None = None
+    ) -> Dataset:
+        where = str(file) if mirror is None else mirror.name(MANIFEST)
+        body = _parse(data, where)
+        manifest = _manifest(body, where)
         stated = body.get("dataset_id")
         if check_id and (stated != manifest.dataset_id or manifest.to_json() != data):
             raise IntegrityError(
                 f"the manifest gives the dataset id {manifest.dataset_id}, but says {stated}; it was changed after the commit"
                 if stated != manifest.dataset_id
                 else "the manifest was changed after the commit",
-                where=str(file),
+                where=where,
                 hint="restore the file, or build the dataset again from its inputs",
             )
-        return cls(folder, manifest, dataset_id=str(stated), base=base)
+        return cls(file.parent, manifest, dataset_id=str(stated), base=base, mirror=mirror)
+
+    @property
+    def where(self) -> str:
+        """Its path or URL, as it can be opened again."""
+        return str(self.path) if self.mirror is None else self.mirror.url
 
     @property
     def stage(self) -> str:
@@ -167,7 +216,8 @@ class Dataset:
         refs = []
         for index, entry in enumerate(entries):
             holder = self if entry.dataset is None else self.holder(entry.dataset)
-            refs.append(ShardRef(index=index, entry=entry, path=holder.path / entry.path, holder=holder))
+            path = holder.path / entry.path if holder.mirror is None else holder.mirror.path(entry)
+            refs.append(ShardRef(index=index, entry=entry, path=path, holder=holder))
         return tuple(refs)
 
     def holder(self, dataset_id: str) -> Dataset:
@@ -187,6 +237,12 @@ class Dataset:
 
     def find(self, dataset_id: str) -> Dataset | None:
         """The input of that id, at its place or below a base; None where it is not there."""
+        if dataset_id not in self._holders and self.mirror is not None and dataset_id in self.manifest.locations:
+            mirror = self.mirror.beside(self.manifest.locations[dataset_id])
+            with contextlib.suppress(SourceError):
+                found = self._open_mirror(mirror, self._base, check_id=True)
+                if found.id == dataset_id:
+                    self._holders[dataset_id] = found
         if dataset_id not in self._holders:
             places = [self._stated(dataset_id)]
             for base in self._base:
@@ -239,17 +295,41 @@ class Dataset:
                 f"the dataset has no table {name!r}", where=str(self.path), hint="build it again with this version"
             )
         stated = self.manifest.produced_by["table_files"][_table_path(name)]
-        check_file(self.path / _table_path(name), size=stated["size"], digest=stated["xxh3"])
-        return self.path / _table_path(name)
+        return self.file(_table_path(name), size=stated["size"], digest=stated["xxh3"])
+
+    def file(self, relative: str, *, size: int, digest: str) -> Path:
+        """A file of the dataset beside its shards, compared with what the manifest says of it.
+
+        Raises:
+            IntegrityError: where it is missing or differs.
+        """
+        if self.mirror is not None:
+            return self.mirror.small(relative, size=size, digest=digest)
+        check_file(self.path / relative, size=size, digest=digest)
+        return self.path / relative
+
+    def folder(self, name: str) -> Path:
+        """A folder of the dataset beside its shards; of one behind a URL, fetched."""
+        if self.mirror is not None:
+            for file in self.manifest.files:
+                if file.path.startswith(f"{name}/"):
+                    self.mirror.small(file.path, size=file.size, digest=file.xxh3)
+        return self.path / name
 
     def exclusions(self) -> Iterator[bytes]:
         """Yield a line of JSON for each excluded row."""
         with (
-            pa.input_stream(str(self.path / EXCLUSIONS), compression="zstd") as stream,
+            pa.input_stream(str(self._exclusions()), compression="zstd") as stream,
             io.BufferedReader(stream) as lines,
         ):
             for line in lines:
                 yield line.rstrip(b"\n")
+
+    def _exclusions(self) -> Path:
+        stated = next((file for file in self.manifest.files if file.path == EXCLUSIONS), None)
+        if self.mirror is None or stated is None:
+            return self.path / EXCLUSIONS
+        return self.file(EXCLUSIONS, size=stated.size, digest=stated.xxh3)
 
     @cached_property
     def _blocks(self) -> dict[str, list[Block]]:
@@ -274,11 +354,12 @@ class Dataset:
         assert entry.index_size is not None, "a tar shard has an index"
         assert entry.index_xxh3 is not None, "a tar shard has an index"
         index = BlockCheck(
-            name=index_path(Path(entry.path)).as_posix(),
+            name=self._name(shard, index_path(Path(entry.path)).as_posix()),
             size=entry.index_size,
             digest=entry.index_xxh3,
             blocks=shard.holder._blocks.get(entry.path, []),
             verify="off" if verify == "off" else "open",
+            **self._source(shard, index=True),
         )
         return TarReader(shard.path, check, index)
 
@@ -289,12 +370,34 @@ class Dataset:
     def _check(self, shard: ShardRef, verify: Verify) -> BlockCheck:
         entry = shard.entry
         return BlockCheck(
-            name=f"{shard.holder.path / entry.path}",
+            name=self._name(shard, entry.path),
             size=entry.size,
             digest=entry.xxh3,
             blocks=shard.holder._blocks.get(entry.path, []),
             verify=verify,
+            **self._source(shard),
         )
+
+    def _name(self, shard: ShardRef, relative: str) -> str:
+        mirror = shard.holder.mirror
+        return str(shard.holder.path / relative) if mirror is None else mirror.name(relative)
+
+    def _source(self, shard: ShardRef, *, index: bool = False) -> dict[str, Any]:
+        """Where the bytes of a shard come from, and who is told that they are damaged; nothing for one on disk."""
+        mirror = shard.holder.mirror
+        return {} if mirror is None else {"opener": mirror.opener(shard.entry, index=index), "damaged": mirror.damaged}
+
+    def fetch(self, shard: ShardRef) -> None:
+        """Have a shard that lies behind a URL in the cache of this host; of use before it is read.
+
+        Raises:
+            IntegrityError: where it is missing, or not what the manifest says.
+        """
+        mirror = shard.holder.mirror
+        if mirror is not None:
+            mirror.opener(shard.entry)(shard.path).close()
+            if shard.entry.index_size is not None:
+                mirror.opener(shard.entry, index=True)(shard.path).close()
 
     def examples(self, split: str | None = None, *, verify: Verify = "read") -> Iterator[tuple[int, int, Example]]:
         """Yield (shard index, row, example) of every selected row, in the order of tables/examples.parquet."""
@@ -361,26 +464,26 @@ def id_of(place: Path) -> str | None:
     return stated if isinstance(stated, str) else None
 
 
-def _parse(data: bytes, file: Path) -> dict[str, Any]:
+def _parse(data: bytes, where: str) -> dict[str, Any]:
     try:
         body = orjson.loads(data)
     except ValueError as error:
         raise IntegrityError(
-            f"the manifest is no JSON ({error})", where=str(file), hint="restore the file, or build the dataset again"
+            f"the manifest is no JSON ({error})", where=where, hint="restore the file, or build the dataset again"
         ) from error
     if not isinstance(body, dict):
         raise IntegrityError(
-            "the manifest is no JSON object", where=str(file), hint="restore the file, or build the dataset again"
+            "the manifest is no JSON object", where=where, hint="restore the file, or build the dataset again"
         )
     return body
 
 
-def _manifest(body: dict[str, Any], file: Path) -> Manifest:
+def _manifest(body: dict[str, Any], where: str) -> Manifest:
     version = body.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise IntegrityError(
             f"the dataset has schema version {version}, this shardkit reads up to {SCHEMA_VERSION}",
-            where=str(file),
+            where=where,
             hint="use a newer shardkit",
         )
     try:
@@ -388,6 +491,6 @@ def _manifest(body: dict[str, Any], file: Path) -> Manifest:
     except (KeyError, TypeError, ValueError) as error:
         raise IntegrityError(
             f"the manifest has not the form of one ({error})",
-            where=str(file),
+            where=where,
             hint="restore the file, or build the dataset again",
         ) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from shardkit.errors import IntegrityError
-from shardkit.store.dataset import Dataset, check_file
+from shardkit.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,8 +108,7 @@ def tokenizer_files(dataset: Dataset) -> dict[str, bytes]:
     found = {}
     for file in dataset.manifest.files:
         if file.path.startswith("tokenizer/"):
-            path = dataset.path / file.path
-            check_file(path, size=file.size, digest=file.xxh3)
+            path = dataset.file(file.path, size=file.size, digest=file.xxh3)
             try:
                 found[file.path] = path.read_bytes()
             except OSError as error:

@@ -58,7 +58,7 @@ def read_facts(dataset: Dataset) -> Facts:
     recipe = dataset.recipe["recipe"]
     image_token = None
     if "image_patch" in recipe:
-        tokenizer = Tokenizer.load(dataset.path / "tokenizer")
+        tokenizer = Tokenizer.load(dataset.folder("tokenizer"))
         if tokenizer.digest != dataset.recipe["tokenizer"]:
             raise IntegrityError(
                 f"the tokenizer has the digest {tokenizer.digest}, the dataset was made with {dataset.recipe['tokenizer']}",

@@ -51,7 +51,7 @@ def inspect(
     for example in answer["examples"]:
         example |= _content(dataset, example)
     if answer["sequences"]:
-        tokenizer = Tokenizer.load(dataset.sequence_shards[0].holder.path / "tokenizer")
+        tokenizer = Tokenizer.load(dataset.sequence_shards[0].holder.folder("tokenizer"))
         for sequence in answer["sequences"]:
             sequence |= _tokens(dataset, sequence, tokenizer)
     return answer

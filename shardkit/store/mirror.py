@@ -1,0 +1,195 @@
+"""What a host keeps of a dataset behind a URL: small files as the dataset has them, shards in the cache of the host.
+
+CACHE/datasets/<xxh3-128 of the URL>/manifest.json      asked for anew each time the dataset is opened
+                                     tables/...         fetched when they are read, compared with the manifest
+                                     etags.json         what the server said of each shard that was fetched
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from shardkit.errors import IntegrityError, ShardkitError
+from shardkit.records.manifest import ShardEntry
+from shardkit.store.cache import Cache
+from shardkit.store.files import digest_file, make_folder, output_errors
+from shardkit.store.remote import Facts, Remote, RemoteSettings, folder_name
+
+logger = logging.getLogger("shardkit.store")
+
+_HINT = "restore the remote file, or build the dataset again from its inputs"
+_INDEX = ".index.arrow"
+
+
+class Mirror:
+    """A remote dataset as this host sees it."""
+
+    def __init__(self, url: str, settings: RemoteSettings) -> None:
+        self.url = url
+        self._settings = settings
+        self._remote = Remote(url, settings)
+        self._cache = Cache(settings.cache, settings.limit)
+        self.folder = settings.cache / "datasets" / folder_name(url)
+        self.etags: dict[str, str] = {}
+        """Shard -> ETag that the server gives it now."""
+        self.changed: dict[str, tuple[str, str]] = {}
+        """Shard -> ETags with which it was fetched, and that it has now."""
+
+    def beside(self, relative: str) -> Mirror:
+        """The dataset at a path that is relative to this one."""
+        return Mirror(self._remote.name(relative), self._settings)
+
+    def name(self, relative: str) -> str:
+        """The URL of a file."""
+        return self._remote.name(relative)
+
+    def manifest(self, name: str) -> bytes:
+        """The manifest as it is now.
+
+        Raises:
+            IntegrityError: where there is none.
+        """
+        data = self._remote.read(name)
+        self._write(self.folder / name, lambda part: _put(part, data))
+        return data
+
+    def small(self, relative: str, *, size: int, digest: str) -> Path:
+        """A table or another file beside the shards, on this host.
+
+        Raises:
+            IntegrityError: where it is missing, or not what the manifest says.
+        """
+        path = self.folder / relative
+        if path.is_file() and digest_file(path) == (size, digest):
+            return path
+
+        def fetch(part: Path) -> None:
+            self._remote.fetch(relative, part)
+            _compare(digest_file(part), (size, digest), self.name(relative))
+
+        self._write(path, fetch)
+        return path
+
+    def check(self, relative: str, *, size: int, digest: str) -> None:
+        """Compare a remote file with the manifest, whatever the cache has of it.
+
+        Raises:
+            IntegrityError: where it is missing, or not what the manifest says.
+        """
+        part = self._part(self.folder / relative)
+        try:
+            self._remote.fetch(relative, part)
+            _compare(digest_file(part), (size, digest), self.name(relative))
+        finally:
+            part.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ shards
+    def path(self, entry: ShardEntry) -> Path:
+        """Where a shard lies when it is in the cache; its index beside it."""
+        return self._cache.path(entry.xxh3, Path(entry.path).suffix)
+
+    def opener(self, entry: ShardEntry, *, index: bool = False) -> Callable[[Path], BinaryIO]:
+        """Opens a shard, or the index of a tar, by its path in the cache; fetches it where it is not there."""
+        suffix, relative, size, digest = Path(entry.path).suffix, entry.path, entry.size, entry.xxh3
+        if index:
+            assert entry.index_size is not None, "a tar shard has an index"
+            assert entry.index_xxh3 is not None, "a tar shard has an index"
+            # Named by the tar's digest, so that it lies beside it.
+            suffix, relative = suffix + _INDEX, relative + _INDEX
+            size, digest = entry.index_size, entry.index_xxh3
+
+        def fetch(part: Path) -> None:
+            self._remote.fetch(relative, part)
+
+        def open_(_path: Path) -> BinaryIO:
+            return self._cache.open(entry.xxh3, suffix, size, fetch, name=self.name(relative), content=digest)
+
+        return open_
+
+    def damaged(self, path: Path) -> None:
+        """What lies in the cache is not what was fetched: it goes, and is fetched anew next time."""
+        self._cache.drop(path)
+
+    def look(self, entries: Sequence[ShardEntry]) -> None:
+        """Ask the server for size and ETag of shards, before anything is read.
+
+        A shard that changed there is told by name; where the cache has it as the manifest says, it is used on.
+
+        Raises:
+            IntegrityError: where one that the cache does not have is missing or of another size.
+            SourceError: where the server cannot be reached and the cache does not have everything.
+        """
+        known = self._known_etags()
+        for entry, facts in zip(entries, self._remote.facts([entry.path for entry in entries]), strict=True):
+            kept = self.path(entry).is_file()
+            if isinstance(facts, ShardkitError):
+                if not kept:
+                    raise facts
+                logger.warning("%s; the cache of this host has it", facts)
+                continue
+            if facts.size is not None and facts.size != entry.size and not kept:
+                raise IntegrityError(
+                    f"the file has {facts.size} bytes, the manifest says {entry.size}",
+                    where=self.name(entry.path),
+                    hint=_HINT,
+                )
+            self._compare_etags(entry, facts, known)
+        if self.etags != known:
+            text = json.dumps({**known, **self.etags}, sort_keys=True).encode()
+            self._write(self.folder / "etags.json", lambda part: _put(part, text))
+
+    def _compare_etags(self, entry: ShardEntry, facts: Facts, known: dict[str, str]) -> None:
+        if facts.etag is None:
+            return
+        self.etags[entry.path] = facts.etag
+        before = known.get(entry.path, facts.etag)
+        if before != facts.etag:
+            self.changed[entry.path] = (before, facts.etag)
+            logger.warning(
+                "%s changed behind its URL: its ETag was %s and is %s", self.name(entry.path), before, facts.etag
+            )
+
+    def _known_etags(self) -> dict[str, str]:
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((self.folder / "etags.json").read_bytes())
+            if isinstance(found, dict):
+                return found
+        return {}
+
+    # ------------------------------------------------------------------ files
+    def _write(self, path: Path, write: Callable[[Path], None]) -> None:
+        """Give `path` what `write` makes, whole or not at all; processes that do so at once give it the same."""
+        make_folder(path.parent)
+        part = self._part(path)
+        try:
+            write(part)
+            with output_errors(path):
+                os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _part(self, path: Path) -> Path:
+        make_folder(path.parent)
+        return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+
+
+def _put(path: Path, data: bytes) -> None:
+    with output_errors(path):
+        path.write_bytes(data)
+
+
+def _compare(found: tuple[int, str], stated: tuple[int, str], name: str) -> None:
+    if found[0] != stated[0]:
+        what = f"the file has {found[0]} bytes, the manifest says {stated[0]}"
+    elif found[1] != stated[1]:
+        what = f"digest is xxh3:{found[1]}, the manifest says xxh3:{stated[1]}; the file changed after it was committed"
+    else:
+        return
+    raise IntegrityError(what, where=name, hint=_HINT)

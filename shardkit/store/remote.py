@@ -1,0 +1,202 @@
+"""Folders behind a URL: files read whole or fetched, again where that failed, and never without an end.
+
+Any file system that fsspec knows: http(s), s3, gs, ... A process has its own connections; a fork makes new ones. What
+changed behind the URL is found by size and digest; object stores and most HTTP servers give an ETag besides, which is
+compared with the one that a file was fetched with.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from shardkit.digest import xxh3
+from shardkit.errors import ConfigError, IntegrityError, ShardkitError, SourceError
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""A path object makes one slash of two."""
+_FIRST_WAIT = 0.1
+_LISTED_AT_ONCE = 16
+_FINAL = (400, 401, 403, 404, 410)
+"""HTTP answers that another try will not change."""
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteSettings:
+    """How datasets behind URLs are reached, and where their files are kept."""
+
+    cache: Path = field(default_factory=lambda: Path.home() / ".cache" / "shardkit")
+    """Shared by all processes of the host; on a disk of its own."""
+    limit: int = 100 << 30
+    """Bytes of shards that are kept; tables and manifests lie beside them."""
+    patience: float = 10.0
+    """Seconds that a failing server is asked again, at growing distances; then the error is raised."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For the file system of fsspec: {"anon": True}, {"endpoint_url": ...}, ..."""
+
+
+def as_url(path: str | os.PathLike[str]) -> str | None:
+    """The URL that is meant, also by a path object made of one; None for a local path."""
+    match = _URL.fullmatch(os.fspath(path))
+    if match is None:
+        return None
+    scheme, rest = match[1].lower(), match[2].rstrip("/")
+    return f"{scheme}:///{rest}" if scheme in ("file", "memory") else f"{scheme}://{rest}"
+
+
+def join_url(url: str, relative: str) -> str:
+    """The URL of a path, `..` allowed, that is relative to the folder behind `url`."""
+    scheme, rest = url.split("://", 1)
+    root = "/" if rest.startswith("/") else ""
+    return f"{scheme}://{root}{posixpath.normpath(posixpath.join('/', rest, relative)).lstrip('/')}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What a server says of a file; None where it says nothing."""
+
+    size: int | None
+    etag: str | None
+
+
+class Remote:
+    """The folder behind a URL. It may be handed to other processes.
+
+    Raises:
+        ConfigError: where the package that speaks its protocol is not installed.
+    """
+
+    def __init__(self, url: str, settings: RemoteSettings) -> None:
+        self.url = url
+        self._settings = settings
+        self._opened: tuple[int, Any] | None = None
+        self._system()
+
+    def beside(self, relative: str) -> Remote:
+        """The folder at a path that is relative to this one."""
+        return Remote(join_url(self.url, relative), self._settings)
+
+    def name(self, relative: str) -> str:
+        return join_url(self.url, relative)
+
+    def read(self, relative: str) -> bytes:
+        """A small file, whole.
+
+        Raises:
+            IntegrityError: where it is missing.
+            SourceError: where it cannot be read.
+        """
+        found: bytes = self._try(relative, lambda system, path: system.cat_file(path))
+        return found
+
+    def fetch(self, relative: str, target: Path) -> None:
+        """Write a file to `target`. Raises as `read` does."""
+        self._try(relative, lambda system, path: system.get_file(path, str(target)))
+
+    def facts(self, relatives: Sequence[str]) -> Iterator[Facts | ShardkitError]:
+        """What the server says of files, or why it says nothing; asked for several at once, in their order."""
+
+        def ask(relative: str) -> Facts | ShardkitError:
+            try:
+                found = self._try(relative, lambda system, path: system.info(path))
+            except ShardkitError as error:
+                return error
+            etag = next((found[key] for key in ("ETag", "etag") if found.get(key)), None)
+            return Facts(size=found.get("size"), etag=None if etag is None else str(etag).strip('"'))
+
+        with ThreadPoolExecutor(_LISTED_AT_ONCE, thread_name_prefix="shardkit-remote") as pool:
+            yield from pool.map(ask, relatives)
+
+    def _try(self, relative: str, act: Callable[[Any, str], Done]) -> Done:
+        name, wait, deadline = self.name(relative), _FIRST_WAIT, None
+        while True:
+            began = time.monotonic()
+            try:
+                system = self._system()
+                return act(system, system._strip_protocol(name))
+            except FileNotFoundError as error:
+                raise IntegrityError(
+                    "the file is missing", where=name, hint="restore it, or build the dataset again from its inputs"
+                ) from error
+            except PermissionError as error:
+                raise self._unreachable(name, "access is denied") from error
+            except _failures() as error:
+                deadline = deadline or began + self._settings.patience
+                if getattr(error, "status", None) in _FINAL or time.monotonic() + wait > deadline:
+                    raise self._unreachable(name, _short(error)) from error
+            time.sleep(wait)
+            wait *= 2
+
+    def _unreachable(self, name: str, why: str) -> SourceError:
+        return SourceError(
+            f"the file cannot be read ({why})", where=name, hint="check the URL, the network and the credentials"
+        )
+
+    def _system(self) -> Any:
+        """The file system of this process."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = (os.getpid(), _file_system(self.url, self._settings))
+        return self._opened[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+
+def _file_system(url: str, settings: RemoteSettings) -> Any:
+    scheme = url.split("://", 1)[0]
+    hint = "pip install 'shardkit[remote]', or the package that fsspec names for it"
+    try:
+        import fsspec
+
+        kind = fsspec.get_filesystem_class(scheme)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"{scheme} URLs need a package: {error}", where=url, hint=hint) from error
+    return kind(**{**_limits_of_time(scheme, settings.patience / 2), **settings.options, "skip_instance_cache": True})
+
+
+def _limits_of_time(scheme: str, seconds: float) -> dict[str, Any]:
+    """Options with which a server that says nothing is given up; nothing limits how long a large file may take."""
+    if scheme in ("http", "https"):
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
+        return {"client_kwargs": {"timeout": timeout}}
+    if scheme in ("s3", "s3a"):
+        once = {"connect_timeout": seconds, "read_timeout": seconds, "retries": {"max_attempts": 1}}
+        return {"config_kwargs": once, "use_listings_cache": False}
+    return {}
+
+
+def _failures() -> tuple[type[BaseException], ...]:
+    """What the clients that are in use raise when something fails on the way."""
+    found: list[type[BaseException]] = [OSError, EOFError, TimeoutError]
+    for module, name in (
+        ("asyncio", "TimeoutError"),
+        ("aiohttp", "ClientError"),
+        ("botocore.exceptions", "BotoCoreError"),
+        ("botocore.exceptions", "ClientError"),
+        ("fsspec.exceptions", "FSTimeoutError"),
+    ):
+        if module in sys.modules:
+            found.append(getattr(sys.modules[module], name))
+    return tuple(found)
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).split("\n")[0][:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def folder_name(url: str) -> str:
+    """A name for what is kept of a URL."""
+    return xxh3(url.encode())

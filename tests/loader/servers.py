@@ -1,0 +1,132 @@
+"""Servers on loopback, started by tests: HTTP that counts and misbehaves on demand, and S3 by moto."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Files(ThreadingHTTPServer):
+    """Serves a folder. `bodies` counts what was sent whole, by path; `faults` has a function by path, called before a GET."""
+
+    daemon_threads = True
+
+    def __init__(self, root):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.root = root
+        self.bodies = Counter()
+        self.asked = Counter()
+        self.faults = {}
+        self.lock = threading.Lock()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def shards(self):
+        """How often each shard was sent."""
+        return {path: number for path, number in self.bodies.items() if "/shards/" in path}
+
+    def handle_error(self, request, client_address):
+        """Clients may leave; that is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def _file(self):
+        path = (self.server.root / self.path.lstrip("/")).resolve()
+        return path if path.is_file() and path.is_relative_to(self.server.root.resolve()) else None
+
+    def _answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self):
+        file = self._file()
+        if file is None:
+            self._answer(404)
+            return
+        data = file.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", f'"{hashlib.md5(data).hexdigest()}"')
+        self.end_headers()
+
+    def do_GET(self):
+        with self.server.lock:
+            self.server.asked[self.path] += 1
+        fault = self.server.faults.get(self.path)
+        if fault is not None and fault(self):
+            return
+        file = self._file()
+        if file is None:
+            self._answer(404)
+            return
+        data = file.read_bytes()
+        self._answer(200, data, ETag=f'"{hashlib.md5(data).hexdigest()}"')
+        with self.server.lock:
+            self.server.bodies[self.path] += 1
+
+
+def busy(times):
+    """Answers 503 so often, then as it should."""
+    left = [times]
+
+    def fault(handler):
+        if left[0] == 0:
+            return False
+        left[0] -= 1
+        handler._answer(503, b"busy")
+        return True
+
+    return fault
+
+
+def cut(times):
+    """Promises the whole file and sends half of it, so often."""
+    left = [times]
+
+    def fault(handler):
+        if left[0] == 0:
+            return False
+        left[0] -= 1
+        data = handler._file().read_bytes()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data[: len(data) // 2])
+        handler.close_connection = True
+        return True
+
+    return fault
+
+
+def silent(handler):
+    """Takes the question and never answers."""
+    time.sleep(30)
+    return True
+
+
+@contextmanager
+def http(root):
+    server = Files(root)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
