@@ -116,6 +116,11 @@ def _model() -> _Model:
     )
 
 
+def forget() -> None:
+    """Let go of the model, where this process will identify nothing for a while."""
+    _model.cache_clear()
+
+
 def model() -> str:
     """Name and version of the model: with another one languages may differ."""
     return f"py3langid/{version('py3langid')}"

@@ -31,6 +31,8 @@ from shardkit.prepare.split.near import NearRules, Pairs, RowValues, computed_pa
 from shardkit.prepare.split.ties import LEVELS, Reading, Tied, id_bits, tie_slice
 from shardkit.sequence.plan.mixer import mix64_array
 from shardkit.store.dataset import Dataset
+from shardkit.store.memory import give_back
+from shardkit.text import language
 
 _COLUMNS = (
     "example_id", "shard_index", "row", "input", "position", "group", "parent_id", "has_email", "has_phone",
@@ -127,6 +129,7 @@ def read_rows(
     shards = np.concatenate([as_int32(table["shard_index"]) for table in tables.all])
     rows = np.concatenate([as_int32(table["row"]) for table in tables.all])
     borders = [0, *starts[2:]]
+    give_back()  # what decoding the tables took
     pieces = [
         piece
         for number, holder in enumerate([dataset, *others])
@@ -224,6 +227,9 @@ def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress
         read.children.append(part.children)
         read.parents.append(part.parents)
         on_progress(done, len(pieces), "reading")
+    # What one worker, this process, needed for it is not needed any more.
+    language.forget()
+    give_back()
     return read
 
 

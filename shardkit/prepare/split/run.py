@@ -27,6 +27,7 @@ from shardkit.prepare.split.sequences import SequencePlan, examples_of, is_token
 from shardkit.prepare.split.ties import NOBODY
 from shardkit.prepare.split.times import UNKNOWN
 from shardkit.store.dataset import Dataset
+from shardkit.store.memory import give_back
 from shardkit.store.output import Output
 from shardkit.store.sequences import sequence_recipe
 
@@ -68,6 +69,7 @@ def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
             finally:
                 write.forget()
                 write_sequences.forget()
+                give_back()
             done = output.commit(plan.seal(given.ledger))
             return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=False)
         return _result(config, done, done.manifest.counts, done.manifest.report, unchanged=True)
@@ -156,6 +158,7 @@ def _plan(given: _Given, on_progress: Progress) -> Plan:
     _check_keys(rows, config)
     _check_times(rows, config)
     _check_parents(rows, config)
+    give_back()
     rows = with_near(rows, inputs, given.rules, workers=config.workers, on_progress=on_progress)
     if sequences is not None:
         rows = sequences.weigh(rows)
@@ -169,6 +172,7 @@ def _plan(given: _Given, on_progress: Progress) -> Plan:
     if not config.allow_empty:
         sizes = dict(zip(plan.names, map(len, plan.orders), strict=True))
         check_not_empty(sizes, config.shares, groups)
+    give_back()
     return plan
 
 

@@ -25,7 +25,7 @@ from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 from shardkit.store.units import Receipt, UnitWriter
 
 _OPEN_SHARDS = 128
-_CHUNK_ROWS, _CHUNK_BYTES = 65_536, 32_000_000
+_CHUNK_ROWS, _CHUNK_BYTES = 32_768, 32_000_000
 """Rows that are gathered at a time, and their payload: many small rows, or few with pictures."""
 _WINDOW = 256
 """Rows of a shard that are looked at together, where it is not held."""
@@ -55,9 +55,12 @@ class Job:
 def write_unit(job: Job) -> Receipt:
     """Copy the rows, checked block by block; run by a worker. The receipt says that they are on disk."""
     readers = _readers(job.dataset, job.dataset_id, job.bases)
+    alone = len(np.unique(job.shards)) == 1  # as forget cuts: no later unit needs that shard
     with job.writer as unit:
         for chunk in chunks(job.sizes):
             unit.extend(_gathered(readers, job, chunk))
+        if alone:
+            readers.close()
         return unit.finish()
 
 
@@ -142,6 +145,13 @@ class _Readers:
         if len(self._open) > _OPEN_SHARDS:
             self._open.popitem(last=False)[1].close()
         return reader
+
+    def close(self) -> None:
+        """Let go of everything that is open or held."""
+        for reader in self._open.values():
+            reader.close()
+        self._open.clear()
+        self._held.clear()
 
     def facts(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:
         """Rows of a shard, which ascend, in the columns of EXAMPLES_FACTS."""

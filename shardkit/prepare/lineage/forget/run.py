@@ -29,6 +29,7 @@ from shardkit.prepare.shrink.origin import originals
 from shardkit.prepare.split.sequences import is_tokenized
 from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
+from shardkit.store.memory import give_back
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
 from shardkit.store.sequences import sequence_recipe
@@ -46,10 +47,7 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
         OutputError: where the output cannot be written.
     """
     dataset = Dataset.open(config.input, base=config.bases)
-    ancestry = Ancestry(dataset)
-    criteria = Criteria(assets=_whole_ids(ancestry, config), sources=config.sources, licences=config.licences)
-    decision = _decide(ancestry, criteria, config, on_progress)
-    _check_found(decision, criteria, config)
+    criteria, decision = _decided(dataset, config, on_progress)
     kept = Kept.of(dataset, decision)
     forgotten = Forgotten.of(decision, kept.gone_sequences)
     tally = _tally(decision)
@@ -74,6 +72,8 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
         if done is None:
             write(config, kept, output, on_progress)
             done = output.commit(_sealed(kept, tally, output))
+        del decision, kept  # the proof makes the same of the output
+        give_back()
         made = Dataset.open(done.path, base=config.bases)
         again = _decide(Ancestry(made), criteria, config, silent)
         proof = prove(made, forgotten, again, workers=config.workers, on_progress=on_progress)
@@ -86,6 +86,17 @@ def run(config: ForgetConfig, on_progress: Progress = silent) -> ForgetResult:
             proof=proof,
             unchanged=unchanged,
         )
+
+
+def _decided(dataset: Dataset, config: ForgetConfig, on_progress: Progress) -> tuple[Criteria, Decision]:
+    """What is asked for, by whole ids, and what goes. What was read of the datasets before is let go of."""
+    ancestry = Ancestry(dataset)
+    criteria = Criteria(assets=_whole_ids(ancestry, config), sources=config.sources, licences=config.licences)
+    decision = _decide(ancestry, criteria, config, on_progress)
+    _check_found(decision, criteria, config)
+    del ancestry
+    give_back()
+    return criteria, decision
 
 
 def _whole_ids(ancestry: Ancestry, config: ForgetConfig) -> tuple[str, ...]:

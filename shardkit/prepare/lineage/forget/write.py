@@ -28,6 +28,7 @@ from shardkit.prepare.split.write import forget as close_shards
 from shardkit.prepare.split.write_sequences import SequenceJob, write_sequences
 from shardkit.records.manifest import Totals
 from shardkit.store.dataset import Dataset, ShardRef
+from shardkit.store.memory import give_back
 from shardkit.store.output import Output
 from shardkit.store.units import Receipt
 
@@ -97,6 +98,7 @@ def write(config: ForgetConfig, kept: Kept, output: Output, on_progress: Progres
     finally:
         close_shards()
         sequence_units.forget()
+        give_back()
 
 
 def _examples(config: ForgetConfig, kept: Kept, output: Output) -> Iterator[Job]:
