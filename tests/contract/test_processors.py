@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,3 +152,29 @@ def test_a_picture_without_a_side_has_no_geometry(processor):
     for height, width in ((0, 5), (5, 0), (-1, 5)):
         with pytest.raises(ValueError, match="must be above 0"):
             processor.geometry(height, width)
+
+
+# ------------------------------------------------------------------ the page
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "processors.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_processor_and_setting(processor, name):
+    assert f"| `{name}` |" in PAGE
+    settings = PAGE.split("## Settings")[1].split("\n## ")[0]
+    assert all(f"`{field.name}`" in settings for field in fields(processor))
+
+
+def test_the_sizes_of_the_page():
+    header, _, *rows = [
+        line for line in PAGE.split("## Sizes")[1].split("\n## ")[0].splitlines() if line.startswith("|")
+    ]
+    processors = [PROCESSORS[cell.split(",")[0].strip()]() for cell in header.split("|")[2:-1]]
+    processors[0] = replace(processors[0], max_pixels=12845056)
+    for row in rows:
+        size, *cells = (cell.strip() for cell in row.split("|")[1:-1])
+        height, width = map(int, size.split(" x "))
+        for one, cell in zip(processors, cells, strict=True):
+            geometry = one.geometry(height, width)
+            canvas = (geometry.height, geometry.width)
+            shown = f"{geometry.shown[0]} x {geometry.shown[1]}"
+            assert cell == (shown if geometry.shown == canvas else f"{shown} of {canvas[0]} x {canvas[1]}")
