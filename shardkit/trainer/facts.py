@@ -35,7 +35,7 @@ def read_facts(dataset: Dataset) -> Facts:
     """The facts of a tokenized dataset's training split; of everything where it was never split.
 
     Raises:
-        ConfigError: where the dataset holds no sequences, or is split and has no train.
+        ConfigError: where the dataset holds no sequences, or only prompts or pairs; or is split and has no train.
         IntegrityError: where its tokenizer is not the one it was made with.
     """
     if not dataset.has_table("lengths"):
@@ -55,6 +55,14 @@ def read_facts(dataset: Dataset) -> Facts:
             hint="split the dataset with train in --ratios",
         )
     columns = {name: f"supervised_{name}" for name in OBJECTIVES if f"supervised_{name}" in lengths.column_names}
+    objectives = tuple(name for name, column in columns.items() if pc.sum(lengths[column]).as_py())
+    if not objectives or {"chosen", "rejected"} & set(objectives):
+        what = "preference pairs, which are learned by comparison" if objectives else "prompts: no token is a target"
+        raise ConfigError(
+            f"it holds {what}",
+            where=str(dataset.path),
+            hint="give --data a dataset of another recipe, for instance sft",
+        )
     recipe = dataset.recipe["recipe"]
     image_token = None
     if "image_patch" in recipe:
@@ -73,7 +81,7 @@ def read_facts(dataset: Dataset) -> Facts:
         tokenizer=dataset.recipe["tokenizer"],
         vocab_size=dataset.recipe["vocab_size"],
         longest=dataset.recipe["max_tokens"],
-        objectives=tuple(name for name, column in columns.items() if pc.sum(lengths[column]).as_py()),
+        objectives=objectives,
         num_images=pc.sum(lengths["num_images"]).as_py(),
         image_token=image_token,
         slot_side=processor.get("patch", 14) * processor.get("merge", 2),

@@ -1,0 +1,35 @@
+"""Datasets that the bundled trainer does not take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardkit.errors import ConfigError
+from shardkit.prepare.ingest import IngestConfig
+from shardkit.prepare.ingest import run as ingest
+from shardkit.prepare.tokenize.config import TokenizeConfig
+from shardkit.prepare.tokenize.run import run
+from shardkit.store.dataset import Dataset
+from shardkit.trainer.facts import read_facts
+
+TOKENIZER = Path(__file__).resolve().parents[1] / "data" / "tokenizer"
+TURNS = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("row", "recipe", "says"),
+    [
+        ({"prompt": "q", "chosen": "a", "rejected": "b"}, "dpo", "it holds preference pairs, which are learned by comparison"),
+        ({"messages": TURNS}, "rlaif", "it holds prompts: no token is a target"),
+    ],
+)  # fmt: skip
+def test_pairs_and_prompts_are_refused(tmp_path: Path, row: dict, recipe: str, says: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    ingest(IngestConfig(format="chat", paths=(tmp_path / "rows.jsonl",), output=tmp_path / "examples"))
+    run(TokenizeConfig(inputs=(tmp_path / "examples",), output=tmp_path / "out", tokenizer=TOKENIZER, recipe=recipe))
+    with pytest.raises(ConfigError) as caught:
+        read_facts(Dataset.open(tmp_path / "out"))
+    assert (caught.value.what, caught.value.where) == (says, str(tmp_path / "out"))
