@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from shardkit.digest import xxh3
-from shardkit.sequence.plan.lengths import Lengths
-from shardkit.sequence.plan.order import Indices
+from shardkit.sequence.plan.after import expand as expand  # noqa: PLC0414 - the other half of runs_of
 from shardkit.store.dataset import Dataset
 
 MAX_SHARDS = 1500
@@ -61,26 +58,6 @@ def runs_of(places: Sequence[int]) -> list[list[int]]:
     """[first, number] of each run of places that follow one another."""
     breaks = [0, *(at for at, (one, other) in enumerate(pairwise(places), 1) if other != one + 1), len(places)]
     return [[places[start], stop - start] for start, stop in pairwise(breaks)] if places else []
-
-
-def expand(runs: Sequence[Sequence[int]] | None, number: int) -> Places:
-    """The places of runs; all of `number` shards where there are none."""
-    if runs is None:
-        return list(range(number))
-    return [place for first, count in runs for place in range(first, first + count)]
-
-
-def held_by(runs: Sequence[Sequence[int]] | None, lengths: Lengths) -> tuple[Lengths, Indices]:
-    """The lengths of some shards, counted as in the dataset that held only these, and their places in `lengths`."""
-    if runs is None:
-        return lengths, np.arange(len(lengths))
-    places = expand(runs, 0)
-    numbers = np.full(int(max(lengths.shard.max(initial=0), max(places, default=0))) + 1, -1, np.int32)
-    numbers[places] = np.arange(len(places), dtype=np.int32)
-    shard = numbers[lengths.shard]
-    rows = np.flatnonzero(shard >= 0)
-    rows = rows[np.lexsort((lengths.row[rows], shard[rows]))]
-    return lengths.take(rows, shard[rows]), rows
 
 
 def _names(dataset: Dataset) -> list[str]:

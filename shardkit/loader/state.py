@@ -20,16 +20,15 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from shardkit.errors import ResumeError
 from shardkit.loader import batch as layout
-from shardkit.loader.append import Places, expand, held_by, runs_of
+from shardkit.loader.append import Places, runs_of
 from shardkit.loader.batch import Quarantined
 from shardkit.sequence.packers import PACKERS
-from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Rest
+from shardkit.sequence.plan import Cursor, Plan
 from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order as ordering
+from shardkit.sequence.plan.after import expand
 from shardkit.store.dataset import Dataset
 from shardkit.store.sequences import sequence_recipe
 
@@ -167,17 +166,6 @@ def write_cursor(plan: Plan, cursor: Cursor) -> State:
     return {"cursor": place, "streams": streams}
 
 
-def read_cursor(plan: Plan, state: Mapping[str, Any]) -> Cursor:
-    """The cursor that `write_cursor` wrote, for the same plan."""
-    place, streams = state["cursor"], state["streams"]
-    if streams is None:
-        start = plan.start(place["epoch"])
-        offset = place["block"] * plan.settings.block
-        draw = Draw(passes=start.draw.passes, offsets=(offset,), amounts=(0,))
-        return Cursor(**place, draw=draw, origin=start.origin)
-    return Cursor(**place, draw=Draw.of(streams["draw"]), origin=Draw.of(streams["origin"]))
-
-
 def with_rest(saved: State, places: Places | None = None) -> list[State]:
     """What another plan goes on from: the place in `saved`, and what that plan went on from itself.
 
@@ -201,37 +189,6 @@ def with_rest(saved: State, places: Places | None = None) -> list[State]:
             hint="go on with the settings and the data of the state to the end of the epoch",
         )
     return links
-
-
-def plan_after(
-    rests: Sequence[Mapping[str, Any]],
-    lengths: Lengths,
-    settings: PlanSettings,
-    mixture: Mixture | None,
-    identity: Mapping[str, Any],
-) -> Plan:
-    """The plan of these settings, where it goes on from the plans in `rests`, each of which went on from the one before."""
-    mixtures = [Mixture.of(link["bound"]["mixture"]) if link["bound"]["mixture"] else None for link in rests]
-    held = [*(held_by(link["shards"], lengths) for link in rests), (lengths, np.arange(len(lengths)))]
-    rest: Rest | None = None
-    for number, (link, of_link) in enumerate(zip(rests, mixtures, strict=True)):
-        saved, (part, rows) = link["bound"], held[number]
-        plan = Plan(
-            part,
-            PlanSettings(**{name: saved[name] for name in PlanSettings.__slots__}),
-            mixture=of_link,
-            identity=identity,
-            rest=rest,
-        )
-        later = (*mixtures[number + 1 :], mixture)
-        of_run = any(one is not None and one.then for one in later)
-        rest = plan.rest_at(read_cursor(plan, link), of_run=of_run)
-        following, rows_after = held[number + 1]
-        if following is not part:
-            places = np.zeros(len(lengths), np.int64)
-            places[rows_after] = np.arange(len(rows_after))
-            rest = rest.among(part.sources, places[rows], following)
-    return Plan(lengths, settings, mixture=mixture, identity=identity, rest=rest)
 
 
 def check_form(state: Any) -> State:

@@ -34,6 +34,7 @@ from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.staging import Staging
 from shardkit.loader.state import Promise, State
 from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
+from shardkit.sequence.plan.after import plan_after, read_cursor
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
@@ -345,7 +346,7 @@ class StreamingLoader(IterableDataset[Any]):
                     where="loader state",
                     hint="give the state as it was saved",
                 )
-            cursor = states.read_cursor(plan, saved)
+            cursor = read_cursor(plan, saved)
             plan.remember(cursor, saved["num_steps"])
         else:
             rests = states.with_rest(saved, places)
@@ -396,9 +397,7 @@ class StreamingLoader(IterableDataset[Any]):
         return self._plan.num_steps(epoch)
 
     def _plan_after(self, rests: list[State]) -> Plan:
-        return states.plan_after(
-            rests, self._lengths, self._settings, self._mixture, identity(self._dataset, self._split)
-        )
+        return plan_after(rests, self._lengths, self._settings, self._mixture, identity(self._dataset, self._split))
 
     # ------------------------------------------------------------------ end, and copies
     def close(self) -> None:

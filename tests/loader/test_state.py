@@ -7,6 +7,7 @@ import pytest
 from shardkit.errors import ResumeError
 from shardkit.loader import state as states
 from shardkit.loader.state import Difference, Promise
+from shardkit.sequence.plan.after import read_cursor
 from tests.sequence.plan.builders import make_plan, random_lengths
 
 BOUND = {"dataset": "a1", "seed": 0, "max_tokens": 256, "packer": "best-fit", "packer_version": 1, "mixture": None}
@@ -69,7 +70,7 @@ def test_a_cursor_survives_json():
     plan = make_plan(random_lengths(200), block=32)
     for step in plan.steps(plan.start(2)):
         state = json.loads(json.dumps(states.write_cursor(plan, step.after)))
-        assert states.read_cursor(plan, state) == step.after
+        assert read_cursor(plan, state) == step.after
 
 
 def link(epoch, streams=None, shards=None):
