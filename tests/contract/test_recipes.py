@@ -27,7 +27,7 @@ from tests.tokenizer_builders import EARLIER
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "tokenizer"
 DRAWN = {
-    "alternatives": 3, "system_prompt_ratio": 0.5, "think_removal_ratio": 0.5, "open_thinking_ratio": 0.5, "captions": "pass",
+    "alternatives": 3, "system_prompt_ratio": 0.5, "think_removal_ratio": 0.5, "open_thinking_ratio": 0.5, "captions": "one",
 }  # fmt: skip
 """Settings by which passes differ, of the recipes that have them."""
 
