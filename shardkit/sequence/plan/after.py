@@ -26,10 +26,16 @@ def plan_after(
     settings: PlanSettings,
     mixture: Mixture | None,
     identity: Mapping[str, Any],
+    *,
+    shards: Sequence[Sequence[int]] | None = None,
 ) -> Plan:
-    """The plan of these settings, where it goes on from the plans in `rests`, each of which went on from the one before."""
+    """The plan of these settings, where it goes on from the plans in `rests`, each of which went on from the one before.
+
+    Args:
+        shards: runs of those that it knows; None for all of `lengths`.
+    """
     mixtures = [Mixture.of(link["bound"]["mixture"]) if link["bound"]["mixture"] else None for link in rests]
-    held = [*(held_by(link["shards"], lengths) for link in rests), (lengths, np.arange(len(lengths)))]
+    held = [*(held_by(link["shards"], lengths) for link in rests), held_by(shards, lengths)]
     rest: Rest | None = None
     for number, (link, of_link) in enumerate(zip(rests, mixtures, strict=True)):
         saved, (part, rows) = link["bound"], held[number]
@@ -48,7 +54,7 @@ def plan_after(
             places = np.zeros(len(lengths), np.int64)
             places[rows_after] = np.arange(len(rows_after))
             rest = rest.among(part.sources, places[rows], following)
-    return Plan(lengths, settings, mixture=mixture, identity=identity, rest=rest)
+    return Plan(held[-1][0], settings, mixture=mixture, identity=identity, rest=rest)
 
 
 def read_cursor(plan: Plan, state: Mapping[str, Any]) -> Cursor:

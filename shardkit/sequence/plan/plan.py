@@ -109,7 +109,6 @@ class Plan:
         self._packer = PACKERS[settings.packer]
         self._sizes = np.stack([getattr(lengths, name) for name in settings.capacities], axis=1)
         self._capacities = tuple(settings.capacities.values())
-        self._cost = lengths.cost
         # Some members may be parts; elsewhere none needs to be looked at.
         self._cuts = self._packer.cuts or bool(rest and rest.parts)
         self._plain = lengths.plain if self._cuts else np.zeros(len(lengths), np.bool_)
@@ -454,19 +453,20 @@ class Plan:
 
     # ------------------------------------------------------------------ sums
     def _amounts(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
-        """[n, 4] tokens, images, patches, cost of members of packs."""
+        """[n, 5] tokens, images, patches, attention, cost of members of packs."""
         indices = as_indices(members)
         amounts = self._columns[indices]
         if self._cuts:
             for place, member in enumerate(members):
                 if isinstance(member, Part):
-                    amounts[place] = (member.num_tokens, 0, 0, cost(member.num_tokens, 0))
+                    tokens = member.num_tokens
+                    amounts[place] = (tokens, 0, 0, tokens * tokens, cost(tokens, 0))
         return amounts
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
         lengths = self.lengths
-        return np.stack([lengths.tokens, lengths.images, lengths.patches, self._cost], axis=1)
+        return np.stack([lengths.tokens, lengths.images, lengths.patches, lengths.attention, lengths.cost], axis=1)
 
     def targets(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
         """[number of objectives, n] target tokens of members of packs, by the objective's byte."""
@@ -487,7 +487,7 @@ class Plan:
         """The cost of each pack; see `Lengths.cost`."""
         members = [member for pack in packs for member in pack]
         bounds = np.cumsum([0, *(len(pack) for pack in packs)])
-        sums = np.concatenate([[0], np.cumsum(self._amounts(members)[:, 3])])
+        sums = np.concatenate([[0], np.cumsum(self._amounts(members)[:, 4])])
         found: list[int] = np.diff(sums[bounds]).tolist()
         return found
 

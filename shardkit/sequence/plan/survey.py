@@ -42,9 +42,10 @@ class Survey:
     by_source: Mapping[str, Mapping[str, int]]
     """Source -> what was drawn of it, by SUMMED."""
     tokens: Indices
-    """[packs] tokens of each pack, in plan order; likewise the next three."""
+    """[packs] tokens of each pack, in plan order; likewise the next four."""
     images: Indices
     patches: Indices
+    attention: Indices
     costs: Indices
     members: Indices
     """[packs] sequences of each."""
@@ -61,8 +62,8 @@ class Survey:
 
     @property
     def sums(self) -> dict[str, int]:
-        """tokens, images and patches of all packs."""
-        return {name: int(getattr(self, name).sum()) for name in ("tokens", "images", "patches")}
+        """What limits count, of all packs."""
+        return {name: int(getattr(self, name).sum()) for name in ("tokens", "images", "patches", "attention")}
 
 
 class SurveyBuilder:
@@ -77,7 +78,7 @@ class SurveyBuilder:
         """Before each block, and after the last one."""
         self._first_packs = [0]
         self._packs: list[Indices] = []
-        """[packs, 5] members, tokens, images, patches, cost"""
+        """[packs, 6] members, tokens, images, patches, attention, cost"""
         self._delays = np.zeros(1, np.int64)
         self._draw_gap = self._pack_gap = 0.0
 
@@ -86,7 +87,7 @@ class SurveyBuilder:
 
         Args:
             draw: before it.
-            amounts: [n, 4] tokens, images, patches and cost of each member.
+            amounts: [n, 5] tokens, images, patches, attention and cost of each member.
             targets: [number of objectives, n]
         """
         self._draws[-1:] = [draw, block.after]
@@ -102,7 +103,7 @@ class SurveyBuilder:
                 amounts[:, :3],
                 targets.sum(axis=0),
                 self._weights @ targets,
-                amounts[:, 3],
+                amounts[:, 4],
             ]
         )
         sources = self._lengths.source[members]
@@ -144,8 +145,8 @@ class SurveyBuilder:
 
     def finish(self) -> Survey:
         *draws, after = self._draws
-        packs = np.concatenate(self._packs) if self._packs else np.zeros((0, 5), np.int64)
-        members, tokens, images, patches, costs = packs.T
+        packs = np.concatenate(self._packs) if self._packs else np.zeros((0, 6), np.int64)
+        members, tokens, images, patches, attention, costs = packs.T
         return Survey(
             draws=tuple(draws),
             first_packs=as_indices(self._first_packs),
@@ -157,6 +158,7 @@ class SurveyBuilder:
             tokens=tokens,
             images=images,
             patches=patches,
+            attention=attention,
             costs=costs,
             members=members,
             delays=self._delays,

@@ -6,9 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from shardkit.digest import mix64
 from shardkit.sequence.plan import Mixture, Rest
 from shardkit.sequence.plan.draw import Draw, Streams
-from tests.sequence.plan.builders import make_lengths
+from shardkit.sequence.plan.mixer import mix64_array
+from tests.sequence.plan.builders import epoch_steps, make_lengths, make_plan, members
 
 
 def make_streams(lengths, mixture=None, **more):
@@ -190,3 +192,140 @@ def test_weights_may_be_fractions_of_any_size():
     drawn = draw_many(streams, 40)
 
     assert np.bincount(lengths.source[drawn]).tolist() == [20, 20]
+
+
+# ---------------------------------------------------------------- curricula, limits
+def cut_into(streams, count, **more):
+    """The indices of an epoch drawn in blocks of `count`."""
+    return draw_epoch(streams, streams.start(), count=count, **more)[0]
+
+
+def test_a_curriculum_changes_shares_at_its_tokens_whatever_the_blocks():
+    lengths = sources_of([[5] * 100, [5] * 100])
+    mixture = {
+        "weights": {"a": 1, "b": 0},
+        "then": [
+            {"from_tokens": 100, "weights": {"a": 1, "b": 1}},
+            {"from_tokens": 202, "weights": {"a": 0, "b": 1}},
+        ],
+    }
+    streams = make_streams(lengths, mixture)
+
+    drawn = cut_into(streams, 1000)
+
+    assert [cut_into(streams, count) for count in (1, 7, 33)] == [drawn] * 3
+    sources = "".join("ab"[code] for code in lengths.source[drawn])
+    # 20 sequences of 5 tokens, then 21 (the change comes behind the sequence that reaches 202 tokens), then b alone.
+    assert sources[:20] == "a" * 20
+    assert sources[20:41].count("a") in (10, 11)
+    assert set(sources[41:]) == {"b"}
+    assert sources.count("b") == 100
+
+
+def test_shares_are_counted_anew_where_they_change():
+    lengths = sources_of([[5] * 200, [5] * 200])
+    mixture = {"weights": {"a": 9, "b": 1}, "then": [{"from_tokens": 500, "weights": {"a": 1, "b": 1}}]}
+
+    drawn = draw_many(make_streams(lengths, mixture), 120)
+
+    counts = np.bincount(lengths.source[drawn[100:]])
+    assert counts.tolist() == [10, 10], "b does not catch up on what it lacked by the new shares"
+
+
+def test_a_source_is_drawn_at_most_so_often_and_then_the_others_share():
+    lengths = sources_of([[5] * 4, [5] * 10, [5] * 30])
+    streams = make_streams(lengths, {"weights": {"a": 1, "b": 1, "c": 1}, "repeat": {"a": 2, "b": 1}})
+
+    first, after = draw_epoch(streams, streams.start())
+    second, end = draw_epoch(streams, after)
+
+    times = np.bincount(first, minlength=44)
+    assert times[:4].tolist() == [2] * 4
+    assert times[4:14].tolist() == [1] * 10
+    assert times[14:].tolist() == [1] * 30
+    assert sorted(second) == list(range(14, 44))
+    assert end.passes == (2, 1, 2)
+    assert cut_into(streams, 3) == first
+
+
+def test_when_all_sources_are_used_up_nothing_comes():
+    lengths = sources_of([[5] * 4, [5] * 10])
+    streams = make_streams(lengths, {"weights": {"a": 1, "b": 1}, "repeat": {"a": 1, "b": 1}})
+
+    first, after = draw_epoch(streams, streams.start())
+    second, _ = draw_epoch(streams, after)
+
+    assert sorted(first) == list(range(14))
+    assert second == []
+
+
+@pytest.mark.parametrize("by", ["example", "token", "media", "loss", "compute"])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_denominator_keeps_its_shares_at_every_prefix(by, seed):
+    random = np.random.default_rng(seed)
+    number = 240
+    images = random.integers(0, 3, number)
+    lengths = make_lengths(
+        random.integers(2, 300, number),
+        images=images,
+        patches=images * 16,
+        sources=["abc"[code] for code in random.integers(0, 3, number)],
+        keys=random.integers(0, 2**63, number),
+    )
+    more = {"objectives": {"text": 2.5}} if by == "loss" else {}
+    mixture = Mixture.of({"by": by, "weights": {"a": 5, "b": 2, "c": 1}, **more})
+    streams = Streams(lengths, mixture, seed=seed, window=2)
+    units = mixture.units(lengths)
+
+    drawn = draw_many(streams, 2000)
+
+    amounts = np.zeros((3, 2000), np.int64)
+    amounts[lengths.source[drawn], np.arange(2000)] = units[drawn]
+    amounts = amounts.cumsum(axis=1)
+    targets = np.array([[5], [2], [1]]) / 8 * amounts.sum(axis=0)
+    assert np.abs(amounts - targets).max() <= units.max()
+
+
+# ---------------------------------------------------------------- alternatives
+def with_alternatives(number, alternatives, windows):
+    """Lengths of examples, each with so many alternatives of so many sequences."""
+    rng = np.random.default_rng(3)
+    examples = np.repeat(rng.integers(0, 2**63, number, dtype=np.uint64), alternatives * windows)
+    alternative = np.tile(np.repeat(np.arange(alternatives), windows), number)
+    period = np.full(len(examples), alternatives, np.int64)
+    first = (mix64_array(mix64("alternatives"), examples) % np.uint64(alternatives)).astype(np.int64)
+    plain = make_lengths([5] * len(examples), keys=rng.integers(0, 2**63, len(examples)))
+    return replace(plain, period=period, turn=(alternative - first) % period, example=examples), alternative
+
+
+@pytest.mark.parametrize("mixture", [None, {"weights": {"one": 1}}], ids=["one", "mixed"])
+@pytest.mark.parametrize(("alternatives", "windows"), [(2, 1), (3, 2), (5, 1)])
+def test_passes_take_turns_with_the_alternatives_of_each_example(alternatives, windows, mixture):
+    lengths, alternative = with_alternatives(40, alternatives, windows)
+    streams = make_streams(lengths, mixture)
+
+    draw, seen = streams.start(), []
+    for _ in range(2 * alternatives):
+        drawn, draw = draw_epoch(streams, draw)
+        assert len(drawn) == 40 * windows
+        chosen = {}
+        for index in drawn:
+            chosen.setdefault(int(lengths.example[index]), set()).add(int(alternative[index]))
+        assert len(chosen) == 40, "every example is in every pass"
+        assert {len(of_one) for of_one in chosen.values()} == {1}, "all its windows are of one alternative"
+        seen += drawn
+    assert set(np.bincount(seen).tolist()) == {2}, "each is seen equally often"
+    assert len({int(alternative[index]) for index in seen[: 40 * windows]}) > 1, "a pass has several alternatives"
+
+
+def test_a_rest_knows_which_alternative_was_delivered():
+    lengths, _ = with_alternatives(30, 3, 1)
+    plan = make_plan(lengths, block=16)
+    assert plan.num_steps(0) == plan.num_steps(1) == len(epoch_steps(plan, 2))
+    steps = epoch_steps(plan, 1)
+    rest = plan.rest_at(steps[0].after)
+
+    after = make_plan(lengths, block=16, seed=5, rest=rest)
+
+    assert sorted(members(steps[:1]) + members(epoch_steps(after, 1))) == sorted(members(steps))
+    assert sorted(members(epoch_steps(after, 2))) == sorted(members(epoch_steps(plan, 2)))

@@ -44,6 +44,25 @@ def test_decimal_weights_mean_what_they_say():
         ({"weights": {"a": 1}, "epoch": {"steps": 4}}, "not {source = NAME} or {tokens = N}"),
         ({"weights": {"a": 1}, "epoch": {"tokens": 0}}, "epoch is 0 tokens"),
         ({"weights": {"a": 1}, "objectives": {"ocr": 2}}, "mean nothing in a mixture by example"),
+        ({"weights": {"a": 1}, "repeat": {"a": 0}}, "repeat is {'a': 0}, not a table of NAME = PASSES"),
+        ({"weights": {"a": 1}, "subset": {"bytes": 5}}, "not {UNIT = N} with tokens | examples | compute"),
+        ({"weights": {"a": 1}, "subset": {"tokens": 0}}, "subset is 0 tokens"),
+        ({"weights": {"a": 1}, "then": {"from_step": 5}}, "`then` is no list of tables"),
+        ({"weights": {"a": 1}, "then": [{"from_step": 5}]}, "change 1 of the mixture has from_step, not from_step or"),
+        ({"weights": {"a": 1}, "then": [{"from_step": 0, "weights": {"a": 1}}]}, "from_step of change 1 is 0"),
+        (
+            {"weights": {"a": 1}, "then": [{"from_step": n, "weights": {"a": 1}} for n in (5, 5)]},
+            "do not follow one another",
+        ),
+        (
+            {"weights": {"a": 1}, "then": [{name: 9, "weights": {"a": 1}} for name in ("from_step", "from_tokens")]},
+            "all by steps or all by tokens",
+        ),
+        ({"weights": {"a": 1}, "then": [{"from_step": 5, "weights": {"a": 0}}]}, "no weight of the mixture is above 0"),
+        ({"weights": {"a": 1}, "temperature": 0.5}, "weights or a temperature, not both"),
+        ({"temperature": -1}, "the temperature is -1, not a number from 0 to 10"),
+        ({"weights": {"a": 1}, "cap": 5}, "a cap means nothing without a temperature"),
+        ({"temperature": 1, "cap": 0}, "the cap is 0, not a number above 0"),
         ({"weights": {"a": 1}, "by": "loss", "objectives": {"orc": 2}}, "no objective 'orc'"),
         ({"weights": {"a": 1}, "by": "loss", "objectives": {"ocr": "1/3"}}, "three decimals"),
     ],
@@ -70,8 +89,47 @@ def test_names_are_compared_with_the_data():
         Mixture.of({"weights": {"a": 1, "b": 1, "c": 1}}).check(("a", "b"))
     with pytest.raises(ConfigError, match="gives the source 'b' no weight"):
         Mixture.of({"weights": {"a": 1}}).check(("a", "b"))
+    with pytest.raises(ConfigError, match="limits a source 'c' that is not in the data"):
+        Mixture.of({"weights": {"a": 1, "b": 1}, "repeat": {"c": 2}}).check(("a", "b"))
+    with pytest.raises(ConfigError, match="gives the source 'b' no weight"):
+        Mixture.of({"weights": {"a": 1, "b": 1}, "then": [{"from_step": 2, "weights": {"a": 1}}]}).check(("a", "b"))
     with pytest.raises(ConfigError, match="epoch ends with the source 'b', which is not drawn"):
         Mixture.of({"weights": {"a": 1, "b": 0}, "epoch": {"source": "b"}}).check(("a", "b"))
+
+
+def test_a_temperature_gives_weights_in_whole_numbers():
+    lengths = make_lengths([900] * 10 + [100], sources=["a"] * 10 + ["b"])
+
+    def weights(**more):
+        return {name: int(weight) for name, weight in Mixture.of({"by": "token", **more}).weighed(lengths).weights}
+
+    assert weights(temperature=1) == {"a": 1_000_000, "b": 11_111}
+    assert weights(temperature=0.5) == {"a": 1_000_000, "b": 105_409}
+    assert weights(temperature=0) == {"a": 1_000_000, "b": 1_000_000}
+    assert weights(temperature=1, cap=200) == {"a": 1_000_000, "b": 500_000}
+    assert Mixture.of({"by": "token", "temperature": 1}).weighed(lengths).to_json()["weights"]["b"] == "11111"
+
+
+def test_a_mixture_survives_its_json_and_its_file(tmp_path):
+    mixture = Mixture.of(
+        {
+            "by": "loss",
+            "weights": {"a b": "1/3", "c": 2},
+            "epoch": {"tokens": 500},
+            "objectives": {"ocr": 2.5},
+            "repeat": {"c": 4},
+            "subset": {"compute": 10**15},
+            "then": [
+                {"from_step": 10, "weights": {"a b": 1, "c": 0}},
+                {"from_step": 20, "weights": {"a b": 1, "c": 1}},
+            ],
+        }
+    )
+    file = tmp_path / "mixture.toml"
+    file.write_text(mixture.to_toml())
+
+    assert Mixture.of(mixture.to_json()) == mixture
+    assert Mixture.of(file) == mixture
 
 
 def test_units():

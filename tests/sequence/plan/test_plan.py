@@ -345,3 +345,95 @@ def test_surveys_of_many_epochs_are_not_all_kept():
     assert len(plan._surveys) == 2
     assert [plan.num_steps(epoch) for epoch in range(6)] == steps
     assert plan.survey(0).num_packs == steps[0]
+
+
+# ---------------------------------------------------------------- curricula by steps, subsets, limits
+STAGES = {
+    "weights": {"a": 1, "b": 0},
+    "then": [{"from_step": 7, "weights": {"a": 1, "b": 1}}, {"from_step": 30, "weights": {"a": 0, "b": 1}}],
+}
+
+
+@pytest.mark.parametrize("tail", ["drop", "wrap"])
+@pytest.mark.parametrize("block", [16, 300])
+def test_a_curriculum_by_steps_changes_with_the_very_step(block, tail):
+    lengths = random_lengths(200, sources=["a", "b"])
+    plan = make_plan(lengths, mixture=Mixture.of(STAGES), block=block, global_batch=3, tail=tail)
+
+    steps = [step for epoch in range(4) for step in epoch_steps(plan, epoch)]
+    assert len(steps) > 40
+
+    sources = [{int(lengths.source[index]) for index in members([step])} for step in steps]
+    assert all(found == {0} for found in sources[:7])
+    assert 1 in set().union(*sources[7:10])
+    first = next(number for number, found in enumerate(sources) if 1 in found)
+    assert first in (7, 8)
+    if tail == "drop":  # wrap fills the last step of an epoch with the first packs of it
+        assert all(found == {1} for found in sources[30:])
+
+    # From any step the same comes, also across the changes.
+    for number, step in enumerate(steps[:-1], 1):
+        fresh = make_plan(lengths, mixture=Mixture.of(STAGES), block=block, global_batch=3, tail=tail)
+        fresh.remember(step.after)
+        assert next(fresh.steps(step.after)) == steps[number]
+
+
+def test_a_curriculum_goes_on_after_a_change_of_settings():
+    lengths = random_lengths(200, sources=["a", "b"])
+    mixture = Mixture.of(STAGES)
+    old = make_plan(lengths, mixture=mixture, block=16, global_batch=3)
+    before = epoch_steps(old, 0)[:5]
+
+    rest = old.rest_at(before[-1].after)
+    plan = make_plan(lengths, mixture=mixture, block=16, global_batch=3, max_tokens=120, rest=rest)
+    steps = epoch_steps(plan, 0)
+
+    sources = [{int(lengths.source[index]) for index in members([step])} for step in [*before, *steps]]
+    assert all(found == {0} for found in sources[:7])
+    assert 1 in sources[7] | sources[8]
+
+
+def test_a_curriculum_that_begins_later_counts_the_steps_before():
+    lengths = random_lengths(200, sources=["a", "b"])
+    old = make_plan(lengths, global_batch=3)
+    before = old.num_steps(0)
+    cursor = epoch_steps(old, 1)[1].after
+
+    rest = old.rest_at(cursor, of_run=True)
+
+    assert (rest.run_steps, rest.run_tokens) == (before, lengths.tokens.sum())
+    mixture = Mixture.of({**STAGES, "then": [{"from_step": before + 4, "weights": {"a": 0, "b": 1}}]})
+    steps = epoch_steps(make_plan(lengths, mixture=mixture, global_batch=3, rest=rest), 1)
+    sources = [{int(lengths.source[index]) for index in members([step])} for step in steps]
+    assert [step.step for step in steps[:2]] == [2, 3]
+    assert sources[:2] == [{0}, {0}]
+    assert all(found == {1} for found in sources[2:])
+
+
+@pytest.mark.parametrize("unit", ["tokens", "examples", "compute"])
+def test_a_subset_is_the_same_in_every_epoch_and_a_larger_one_holds_it(unit):
+    lengths = random_lengths(300, sources=["a", "b"])
+    amounts = {"tokens": lengths.tokens, "examples": np.ones(300, np.int64), "compute": lengths.cost}[unit]
+    found = []
+    for share in (0.1, 0.3):
+        budget = int(amounts.sum() * share)
+        mixture = Mixture.of({"by": "token", "weights": {"a": 2, "b": 1}, "subset": {unit: budget}})
+        plan = make_plan(lengths, mixture=mixture, block=32)
+        epochs = [set(members(epoch_steps(plan, epoch))) for epoch in range(2)]
+        assert epochs[0] == epochs[1]
+        held = amounts[sorted(epochs[0])]
+        assert budget <= held.sum() < budget + held.max()
+        found.append(epochs[0])
+    assert found[0] < found[1]
+
+
+def test_attention_is_a_limit_of_its_own():
+    lengths = random_lengths(300)
+    plan = make_plan(lengths, max_tokens=400, max_attention=20_000)
+
+    packs = [list(step.packs[0]) for step in epoch_steps(plan, 0)]
+
+    attention = [int((lengths.tokens[pack] ** 2).sum()) for pack in packs]
+    assert max(attention) <= 20_000
+    assert max(int(lengths.tokens[pack].sum()) for pack in packs) > 200
+    assert plan.fill(0) > 0.9
