@@ -326,10 +326,10 @@ class Dataset:
                 yield line.rstrip(b"\n")
 
     def _exclusions(self) -> Path:
-        stated = next((file for file in self.manifest.files if file.path == EXCLUSIONS), None)
-        if self.mirror is None or stated is None:
+        if self.mirror is None:
             return self.path / EXCLUSIONS
-        return self.file(EXCLUSIONS, size=stated.size, digest=stated.xxh3)
+        stated = self.manifest.produced_by["table_files"][EXCLUSIONS]
+        return self.mirror.small(EXCLUSIONS, size=stated["size"], digest=stated["xxh3"])
 
     @cached_property
     def _blocks(self) -> dict[str, list[Block]]:

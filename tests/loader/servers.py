@@ -130,3 +130,32 @@ def http(root):
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def s3(bucket, root, names):
+    """S3 by moto, with the folders `names` of `root` at data/. Yields the options for fsspec and a function that puts."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1"
+    )
+
+    def put(key, data):
+        client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    try:
+        client.create_bucket(Bucket=bucket)
+        for name in names:
+            for file in (root / name).rglob("*"):
+                if file.is_file():
+                    put(f"data/{file.relative_to(root).as_posix()}", file.read_bytes())
+        yield {"key": "a", "secret": "b", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}, put
+    finally:
+        client.close()
+        server.stop()

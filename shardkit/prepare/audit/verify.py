@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.engine import Progress, map_ordered, silent
-from shardkit.errors import IntegrityError
+from shardkit.errors import IntegrityError, SourceError
 from shardkit.prepare.audit.deep import deep_problems
 from shardkit.prepare.audit.tables import table_problems
 from shardkit.records.manifest import listed_files
 from shardkit.store.dataset import MANIFEST, Dataset, check_file
 from shardkit.store.lock import LOCK
+from shardkit.store.mirror import Mirror
 from shardkit.store.output import CACHE, WORK
 from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
 
@@ -109,34 +110,51 @@ class _File:
     path: Path
     size: int
     xxh3: str
+    mirror: Mirror | None = None
+    """Of a file behind a URL; `remote` is its path there."""
+    remote: str = ""
 
 
 def _files(dataset: Dataset) -> Iterator[_File]:
     """Everything that the manifest names, and the shards of inputs that a view refers to."""
+    mirror = dataset.mirror
     for shard in (*dataset.shards, *dataset.sequence_shards):
-        entry = shard.entry
-        name = entry.path if shard.holder is dataset else os.path.normpath(shard.path)
-        yield _File(name=name, path=shard.path, size=entry.size, xxh3=entry.xxh3)
+        entry, there = shard.entry, shard.holder.mirror
+        name = entry.path
+        if shard.holder is not dataset:
+            name = os.path.normpath(shard.path) if there is None else there.name(entry.path)
+        yield _File(name=name, path=shard.path, size=entry.size, xxh3=entry.xxh3, mirror=there, remote=entry.path)
         if entry.index_size is not None and entry.index_xxh3 is not None:
-            index = index_path(shard.path)
-            yield _File(name=f"{name}{INDEX_SUFFIX}", path=index, size=entry.index_size, xxh3=entry.index_xxh3)
-    for table in dataset.manifest.tables:
-        stated = dataset.manifest.produced_by["table_files"][table.path]
-        yield _File(name=table.path, path=dataset.path / table.path, size=stated["size"], xxh3=stated["xxh3"])
-    for file in dataset.manifest.files:
-        yield _File(name=file.path, path=dataset.path / file.path, size=file.size, xxh3=file.xxh3)
+            yield _File(
+                name=f"{name}{INDEX_SUFFIX}",
+                path=index_path(shard.path),
+                size=entry.index_size,
+                xxh3=entry.index_xxh3,
+                mirror=there,
+                remote=f"{entry.path}{INDEX_SUFFIX}",
+            )
+    stated = dataset.manifest.produced_by["table_files"]
+    others = [(table.path, stated[table.path]["size"], stated[table.path]["xxh3"]) for table in dataset.manifest.tables]
+    others += [(file.path, file.size, file.xxh3) for file in dataset.manifest.files]
+    for name, size, digest in others:
+        yield _File(name=name, path=dataset.path / name, size=size, xxh3=digest, mirror=mirror, remote=name)
 
 
 def _compare(file: _File) -> tuple[_File, str]:
     """A file, and what is wrong with it; run by a worker."""
     try:
-        check_file(file.path, size=file.size, digest=file.xxh3)
-    except IntegrityError as error:
+        if file.mirror is None:
+            check_file(file.path, size=file.size, digest=file.xxh3)
+        else:
+            file.mirror.check(file.remote, size=file.size, digest=file.xxh3)
+    except (IntegrityError, SourceError) as error:
         return file, f"{file.name}: {error.what}"
     return file, ""
 
 
 def _stray(dataset: Dataset) -> Iterator[str]:
+    if dataset.mirror is not None:
+        return  # many servers list nothing
     known = {MANIFEST, LOCK, *listed_files(dataset.manifest)}
     # Inputs that lie in the folder, as `export --self-contained` puts them there, have manifests of their own.
     inside = tuple(f"{place}/" for place in dataset.manifest.locations.values() if not place.startswith(".."))
