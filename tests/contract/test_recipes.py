@@ -149,6 +149,16 @@ def test_the_defaults_of_lengths_are_those_of_the_field() -> None:
     }
 
 
+def test_a_recipe_has_a_page_and_a_line_among_the_others(name: str) -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    (line,) = [
+        line for line in (docs / "recipes.md").read_text("utf-8").splitlines() if line.startswith(f"| [{name}](")
+    ]
+    assert line.startswith(f"| [{name}](recipes/{name}.md) |")
+    assert line.endswith(f"| {RECIPES[name].MAX_TOKENS} |")
+    assert (docs / "recipes" / f"{name}.md").is_file()
+
+
 def test_every_field_is_in_the_fingerprint(name: str) -> None:
     kind = RECIPES[name]
     plain = configure(kind, {}).recipe()
