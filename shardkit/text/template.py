@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError
@@ -35,6 +36,8 @@ CHATML = Path(__file__).with_name("templates") / "chatml.jinja"
 MAX_SOURCE = 256 << 10
 """Characters of a template; the longest that are published have some 40,000."""
 
+_ONE_AT_A_TIME = Lock()
+"""A sandbox has one meter."""
 _TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 """Variables of a template that tokenizer_config.json gives."""
 
@@ -121,9 +124,10 @@ class ChatTemplate:
             "enable_thinking": open_thinking,
         }
         environment, template = _compiled(self.source)
-        environment.meter = Meter(given)
         try:
-            return template.render(given, raise_exception=_refuse)
+            with _ONE_AT_A_TIME:
+                environment.meter = Meter(given)
+                return template.render(given, raise_exception=_refuse)
         except (SecurityError, Exhausted) as error:
             raise self._broken(str(error)) from error
         except RecursionError as error:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jinja2
+import jinja2.sandbox
 import pytest
 
 from shardkit.errors import ConfigError
@@ -117,6 +119,22 @@ def test_the_template_of_minimind_renders_the_same(shared: Path, name: str) -> N
     assert ChatTemplate.load(shared / "data" / "tokenizers" / "minimind").render(messages, **options) == text
 
 
+@pytest.mark.parametrize("name", [name for name in GOLDEN if "as-text" not in name and "of-the-system" not in name])
+def test_the_template_needs_nothing_but_what_transformers_gives(name: str) -> None:
+    """A trained tokenizer carries it, and its users render it in this environment, with texts parsed before."""
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    environment.globals["raise_exception"] = refuse
+    messages, options, text = GOLDEN[name]
+    assert environment.from_string(chatml().source).render(messages=messages, **options) == text
+    with pytest.raises(jinja2.TemplateError, match="tool_calls is a text"):
+        environment.from_string(chatml().source).render(messages=[{"role": "assistant", "tool_calls": "[]"}])
+
+
 @pytest.mark.parametrize("name", ["sft", "sft_tool", "rlaif"])
 @pytest.mark.parametrize("options", [{}, {"add_generation_prompt": True}, {"open_thinking": True, "add_generation_prompt": True}])  # fmt: skip
 def test_real_dialogues_render_as_by_minimind_but_for_an_empty_system_text(
@@ -200,6 +218,12 @@ HOSTILE = {
     "large-integer": "{% set ns = namespace(x=9) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
     "large-range": "{{ range(999999999) | list }}",
     "endless-macro": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "endless-block": "{% block a %}{{ self.a() }}{% endblock %}",
+    "endless-loop": "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+    "sequence-of-tests": "{% for a in range(99999) recursive %}{{ loop(range(99999)) if loop.first }}{% endfor %}",
+    "deep-tuple": "{% set ns = namespace(x=()) %}{% for i in range(99999) %}{% set ns.x = (ns.x,) %}{% endfor %}{{ {ns.x: 1} }}",
+    "large-list": "{{ ('a' * 4000000) | list | length }}",
+    "large-split": "{{ ('a,' * 1000000).split(',') | length }}",
     "deep-json": "{{ messages | tojson(indent=99999999) }}",
 }  # fmt: skip
 
