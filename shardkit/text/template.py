@@ -75,7 +75,14 @@ class ChatTemplate:
         """
         file = Path(path)
         if file.is_dir():
-            file = next((file / name for name in (TEMPLATE_FILE, CONFIG_FILE) if (file / name).is_file()), file)
+            found = [file / name for name in (TEMPLATE_FILE, CONFIG_FILE) if (file / name).is_file()]
+            if not found:
+                raise ConfigError(
+                    f"the folder has neither {TEMPLATE_FILE} nor {CONFIG_FILE}",
+                    where=str(file),
+                    hint="name a file with --chat-template",
+                )
+            file = found[0]
         text = _read(file)
         if file.suffix == ".json":
             config = _config(text, file)

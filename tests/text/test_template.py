@@ -323,6 +323,11 @@ def test_a_file_without_a_template_is_refused(tmp_path: Path, name: str, content
     assert (caught.value.what, caught.value.where) == (says, str(tmp_path / name))
 
 
+def test_a_folder_without_a_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="neither chat_template.jinja nor tokenizer_config.json"):
+        ChatTemplate.load(tmp_path)
+
+
 def test_the_digest_is_that_of_source_and_tokens() -> None:
     plain = ChatTemplate(source="a", where="here")
     assert plain.digest == ChatTemplate(source="a", where="there").digest
