@@ -30,6 +30,9 @@ _SEVEN = (
               help="Go forward instead: what became of this raw row. The file as in tables/examples, or a longer path to it.")  # fmt: skip
 @click.option("--run", type=click.Path(path_type=Path), metavar="DIR",
               help="The folder of a training run, for a batch whose plan was not saved with `shardkit plan --save`.")  # fmt: skip
+@click.option("--state", type=click.Path(path_type=Path), metavar="FILE",
+              help="The state of a loader as JSON, for a batch of its plan or of one that it went on from: a run that was "
+                   "resumed with other settings or data.")  # fmt: skip
 @read_options
 def command(
     *,
@@ -37,6 +40,7 @@ def command(
     wanted: str | None,
     source: str | None,
     run: Path | None,
+    state: Path | None,
     bases: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
@@ -54,7 +58,7 @@ def command(
     del quiet  # the option every command has; nothing is said on stderr here
     if (wanted is None) == (source is None):
         raise click.UsageError("give an id or --source FILE:ROW" + ("" if source is None else ", not both"))
-    tracer = Tracer(dataset, bases=bases, run=run)
+    tracer = Tracer(dataset, bases=bases, run=run, state=state)
     answer = tracer.trace(wanted) if wanted is not None else tracer.source(source or "")
     print_result(answer, as_json=as_json, text="\n".join(_lines(answer)))
 

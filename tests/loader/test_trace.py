@@ -92,3 +92,39 @@ def test_a_dataset_without_sequences_has_no_batches(tokens):
     held = Dataset.open(tokens).shards[0].holder.path
     with pytest.raises(ConfigError, match="holds no sequences"):
         Tracer(held).trace(f"{'0' * 32}/0/0/0of1")
+
+
+def test_batches_of_a_run_that_was_resumed_with_other_settings(tokens, tmp_path):
+    """Each state leads to the batches of its plan and of those that it went on from, in the epoch and after it."""
+    seen = []
+    state = None
+    for number, settings in enumerate(
+        ({"max_tokens": 256, "global_batch": 2}, {"max_tokens": 200, "global_batch": 2}, {"max_tokens": 300})
+    ):
+        with StreamingLoader(tokens, seed=3, epochs=2, **settings) as loader:
+            if state is not None:
+                loader.load_state_dict(state, require="equivalent")
+            for count, batch in enumerate(loader):
+                seen.append((batch, loader.state_after(batch)))
+                if count == 2 and number < 2:
+                    break
+            state = seen[-1][1]
+    assert len({batch.batch_id.split("/")[0] for batch, _ in seen}) == 3
+    first_epoch = [pair for pair in seen if pair[0].batch_id.split("/")[1] == "0"]
+    assert len(first_epoch) < len(seen)
+    (tmp_path / "state.json").write_text(json.dumps(first_epoch[-2][1]))
+    tracer = Tracer(tokens, state=tmp_path / "state.json")
+    for batch, _ in seen:
+        agree(tracer, batch)
+    with pytest.raises(ConfigError, match="neither the plan of the state nor one"):
+        tracer.trace(f"{'0' * 32}/0/0/0of1")
+
+
+def test_what_is_no_state(tokens, tmp_path):
+    for text, says in (("{}", "no state of a loader"), ("[", "no state of a loader"), (None, "no state can be read")):
+        file = tmp_path / "state.json"
+        file.unlink(missing_ok=True)
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(SourceError, match=says):
+            Tracer(tokens, state=file).trace(f"{'0' * 32}/0/0/0of1")

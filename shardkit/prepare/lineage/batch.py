@@ -16,7 +16,9 @@ import orjson
 
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.lineage.index import Place
-from shardkit.sequence.plan import Cursor, Draw, Mixture, Plan, PlanSettings, Step, check_world
+from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Step, check_world
+from shardkit.sequence.plan.after import held_by, plan_after
+from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.shares import shares
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.dataset import Dataset
@@ -56,17 +58,35 @@ class Packs:
     """Places of its sequences; none for a pack that only fills up."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Made:
+    """A plan, and the dataset in which its sequences are looked up."""
+
+    plan: Plan
+    lengths: Lengths
+    """Of the dataset here."""
+    rows: Indices | None
+    """[n] where the sequences of the plan stand in `lengths`, where it was made before an append; None for all."""
+
+    def place(self, at: int) -> Place:
+        """Of a sequence of the plan."""
+        at = int(at if self.rows is None else self.rows[at])
+        return int(self.lengths.shard[at]), int(self.lengths.row[at])
+
+
 class Batches:
     """Batches of one dataset; a plan is made once.
 
     Args:
         run: the folder of a training run, where the plan was not saved beside the dataset.
+        state: a file with the state of a loader, for its plan and those that it went on from.
     """
 
-    def __init__(self, dataset: Dataset, run: Path | None) -> None:
+    def __init__(self, dataset: Dataset, run: Path | None, state: Path | None = None) -> None:
         self._dataset = dataset
         self._run = run
-        self._plans: dict[str, Plan] = {}
+        self._state = state
+        self._plans: dict[str, _Made] = {}
         self._saved: set[str] = set()
         """Digests of the plans whose blocks are saved."""
         self._blocks: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -77,7 +97,8 @@ class Batches:
         Raises:
             ConfigError: where its plan is not at hand, or it has no such step or rank.
         """
-        plan = self._plan(batch.plan)
+        made = self._plan(batch.plan)
+        plan = made.plan
         check_world(plan.settings.global_batch, batch.world_size)
         if batch.rank >= batch.world_size:
             raise ConfigError(f"rank {batch.rank} is not one of {batch.world_size} ranks", hint="check the batch id")
@@ -85,10 +106,7 @@ class Batches:
         numbers = shares(plan.costs(step.packs), batch.world_size)[batch.rank]
         return Packs(
             numbers=numbers,
-            sequences=tuple(
-                tuple((int(plan.lengths.shard[at]), int(plan.lengths.row[at])) for at in step.packs[number])
-                for number in numbers
-            ),
+            sequences=tuple(tuple(map(made.place, step.packs[number])) for number in numbers),
         )
 
     def _step(self, plan: Plan, batch: BatchId) -> Step:
@@ -124,7 +142,7 @@ class Batches:
         )
 
     # ------------------------------------------------------------------ plans
-    def _plan(self, digest: str) -> Plan:
+    def _plan(self, digest: str) -> _Made:
         if not self._dataset.has_table("lengths"):
             raise ConfigError(
                 f"a dataset of stage {self._dataset.stage} holds no sequences, so no batch is of it",
@@ -136,16 +154,20 @@ class Batches:
             if about is not None:
                 about = {**about, "from": "the saved plan"}
                 self._saved.add(digest)
+            elif self._state is not None:
+                self._plans[digest] = _of_state(self._state, self._dataset, digest)
+                return self._plans[digest]
             elif self._run is not None:
                 about = _of_run(self._run, self._dataset)
             else:
                 raise ConfigError(
                     f"the plan {digest} is not saved beside the dataset",
                     where=str(self._dataset.path),
-                    hint="save it with `shardkit plan DATASET --save` and the settings of the run, or name the run's "
-                    "folder with --run",
+                    hint="save it with `shardkit plan DATASET --save` and the settings of the run, name the run's folder "
+                    "with --run, or the state of its loader with --state",
                 )
-            self._plans[digest] = self._made(about, digest)
+            plan = self._made(about, digest)
+            self._plans[digest] = _Made(plan=plan, lengths=plan.lengths, rows=None)
         return self._plans[digest]
 
     def _made(self, about: Mapping[str, Any], digest: str) -> Plan:
@@ -160,10 +182,60 @@ class Batches:
             raise ConfigError(
                 f"the batch is of plan {digest}, {about['from']} gives {plan.digest} with this dataset",
                 where=str(self._dataset.path),
-                hint="name the dataset and the run that the batch is of; of a run that was resumed with other settings "
-                "only the batches before can be traced",
+                hint="name the dataset and the run that the batch is of; where a run was resumed with other settings, name "
+                "the state of its loader with --state",
             )
         return plan
+
+
+def _of_state(file: Path, dataset: Dataset, digest: str) -> _Made:
+    """The plan of a state of a loader, or one of those that it went on from.
+
+    Raises:
+        SourceError: where no state is there, or it is damaged.
+        ConfigError: where it is of another dataset, or of other plans.
+    """
+    try:
+        state = orjson.loads(file.read_bytes())
+        bounds = [*(link["bound"] for link in state["rests"]), state["bound"]]
+        split = choose_split(dataset, state["bound"]["split"])
+        if state["bound"]["dataset"] != dataset.id:
+            raise ConfigError(
+                f"the state is of dataset {state['bound']['dataset']}, this is {dataset.id}",
+                where=str(file),
+                hint="name the dataset that the state was saved for",
+            )
+        lengths = read_lengths(dataset, split)
+        shards = [*(link["shards"] for link in state["rests"]), None]
+        for number in reversed(range(len(bounds))):
+            saved = bounds[number]
+            plan = plan_after(
+                state["rests"][:number],
+                lengths,
+                PlanSettings(**{name: saved[name] for name in PlanSettings.__slots__}),
+                Mixture.of(saved["mixture"]) if saved["mixture"] else None,
+                {"dataset": saved["dataset"], "split": saved["split"]},
+                shards=shards[number],
+            )
+            if plan.digest == digest:
+                return _Made(plan=plan, lengths=lengths, rows=held_by(shards[number], lengths)[1])
+    except OSError as error:
+        raise SourceError(
+            f"no state can be read here ({error.strerror})",
+            where=str(file),
+            hint="write `json.dumps(loader.state_dict())` to a file and name it with --state",
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise SourceError(
+            f"this is no state of a loader ({error!r})",
+            where=str(file),
+            hint="write `json.dumps(loader.state_dict())` to a file and name it with --state",
+        ) from error
+    raise ConfigError(
+        f"neither the plan of the state nor one that it went on from is {digest}",
+        where=str(file),
+        hint="name the state of the run that the batch is of, saved after it",
+    )
 
 
 def _of_run(folder: Path, dataset: Dataset) -> dict[str, Any]:

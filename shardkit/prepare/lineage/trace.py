@@ -19,9 +19,11 @@ SHORTEST = 8
 _HINT = "`shardkit head` shows ids of examples and assets, the log of a run those of batches"
 
 
-def trace(path: Path, given: str, *, bases: Sequence[Path] = (), run: Path | None = None) -> dict[str, Any]:
+def trace(
+    path: Path, given: str, *, bases: Sequence[Path] = (), run: Path | None = None, state: Path | None = None
+) -> dict[str, Any]:
     """The chain of an id back to the raw rows; for many look-ups keep a `Tracer`."""
-    return Tracer(path, bases=bases, run=run).trace(given)
+    return Tracer(path, bases=bases, run=run, state=state).trace(given)
 
 
 def trace_source(path: Path, given: str, *, bases: Sequence[Path] = ()) -> dict[str, Any]:
@@ -35,19 +37,23 @@ class Tracer:
     Args:
         bases: where moved inputs are looked for.
         run: the folder of a training run, for batches whose plan was not saved beside the dataset.
+        state: a file with the state of a loader, for batches of its plan and of those that it went on from, where
+            settings or data were changed within an epoch.
 
     Raises:
         SourceError: where no dataset is.
         IntegrityError: where it is damaged.
     """
 
-    def __init__(self, path: Path, *, bases: Sequence[Path] = (), run: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, bases: Sequence[Path] = (), run: Path | None = None, state: Path | None = None
+    ) -> None:
         self._path = path
         self._dataset = Dataset.open(path, base=bases)
         self._ancestry = Ancestry(self._dataset)
         self._chain = Chain(self._ancestry)
         self._forward = Forward(self._ancestry, self._chain)
-        self._batches = Batches(self._dataset, run)
+        self._batches = Batches(self._dataset, run, state)
 
     def trace(self, given: str) -> dict[str, Any]:
         """The chain of a batch, sequence, example or asset, by its id or the unique beginning of one.
