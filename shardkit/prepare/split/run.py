@@ -6,14 +6,14 @@ read keys and ties -> components -> assignment -> ledger -> order -> units -> co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from shardkit.engine import Progress, silent
-from shardkit.errors import ConfigError, SourceError
-from shardkit.prepare.split import write, write_sequences
+from shardkit.errors import ConfigError, IntegrityError, SourceError
+from shardkit.prepare.split import earlier, write, write_sequences
 from shardkit.prepare.split.assign import check_not_empty
 from shardkit.prepare.split.config import SplitConfig, SplitResult
 from shardkit.prepare.split.declared import by_field
@@ -84,6 +84,8 @@ class _Given:
     examples: Dataset
     """Whose rows are split: the same, or what a tokenized dataset was made from."""
     old: Dataset | None
+    before: dict[str, Any] | None
+    """The recipe of the older split."""
     parents: tuple[Dataset, ...]
     ledger: Ledger
     rules: NearRules
@@ -128,6 +130,7 @@ def _open(config: SplitConfig) -> _Given:
         dataset=dataset,
         examples=examples,
         old=old,
+        before=before,
         parents=parents,
         ledger=read_ledger(old, config.names),
         rules=rules_for(examples, before, edges=config.edges, preset=config.preset),
@@ -160,6 +163,7 @@ def _plan(given: _Given, on_progress: Progress) -> Plan:
     _check_parents(rows, config)
     give_back()
     rows = with_near(rows, inputs, given.rules, workers=config.workers, on_progress=on_progress)
+    rows = _with_removed_before(rows, given.examples, given, on_progress)
     if sequences is not None:
         rows = sequences.weigh(rows)
     groups = join(rows, frequent_limit=config.frequent_asset_limit)
@@ -174,6 +178,35 @@ def _plan(given: _Given, on_progress: Progress) -> Plan:
         check_not_empty(sizes, config.shares, groups)
     give_back()
     return plan
+
+
+def _with_removed_before(rows: Rows, dataset: Dataset, given: _Given, on_progress: Progress) -> Rows:
+    """The rows with what ties them through duplicates that were removed before pictures were made smaller.
+
+    Raises:
+        SourceError: where the dataset before that is not at hand.
+    """
+    config = given.config
+    try:
+        before = earlier.shrunk(dataset)
+    except IntegrityError as error:
+        if config.on_missing_parent == "own":
+            return rows
+        raise SourceError(
+            f"the input was shrunk after a dedup, whose removed duplicates tie what is here, and {error.what}",
+            where=str(dataset.path),
+            hint="say where it is with --base DIR, or use --on-missing-parent own to split without these ties",
+        ) from error
+    if before is None:
+        return rows
+    rules = rules_for(before, given.before, edges=config.edges, preset=config.preset)
+    there, inputs = read_rows(before, None, (), config, on_progress)
+    there = with_near(there, inputs, rules, workers=config.workers, on_progress=on_progress)
+    there = _with_removed_before(there, before, given, on_progress)
+    groups = join(there, frequent_limit=config.frequent_asset_limit)
+    joined = rows.joined.copy()
+    joined[: rows.num_own] = earlier.followed(dataset, before, groups.of_own)
+    return replace(rows, joined=joined)
 
 
 def _check_keys(rows: Rows, config: SplitConfig) -> None:

@@ -10,6 +10,12 @@ import pytest
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.audit.run import AuditConfig
 from shardkit.prepare.audit.run import run as audit
+from shardkit.prepare.dedup.config import DedupConfig
+from shardkit.prepare.dedup.run import run as dedup
+from shardkit.prepare.select.config import SelectConfig
+from shardkit.prepare.select.run import run as select
+from shardkit.prepare.shrink.config import ShrinkConfig
+from shardkit.prepare.shrink.run import run as shrink
 from shardkit.records import Example, Tally
 from shardkit.store import Dataset, Output, Sealed
 from tests.prepare.builders import example, png, write
@@ -136,3 +142,33 @@ def test_a_split_is_followed_with_like(tmp_path: Path):
         split(tmp_path / "crops", None, parents=(tmp_path / "s",))
     assert caught.value.what == "--parents names a dataset that is split"
     assert "--like" in caught.value.hint
+
+
+def test_removed_duplicates_tie_what_was_made_smaller_since(tmp_path: Path) -> None:
+    """a of one book is kept, its copy in another book removed, c of that book kept: a and c stay together."""
+    rows = []
+    for k in range(40):
+        rows += [
+            example(f"page {k}", png(k, side=40), group=f"a{k}"),
+            example(f"page {k}", png(k, side=40), group=f"b{k}"),
+            example(f"other page {k}", png(100 + k, side=40), group=f"b{k}"),
+        ]
+    write(tmp_path / "set", rows, looks=True)
+    dedup(DedupConfig(inputs=(tmp_path / "set",), output=tmp_path / "clean", levels=("exact",)))
+    shrink(ShrinkConfig(input=tmp_path / "clean", output=tmp_path / "small", max_side=20))
+    select(SelectConfig(input=tmp_path / "small", output=tmp_path / "some", where="width > 1"))
+    given = {"ratios": "train=0.5,test=0.5", "edges": "exact"}
+    for name in ("clean", "small", "some"):
+        split(tmp_path / name, tmp_path / f"{name}-split", **given)
+        sides = places(tmp_path / f"{name}-split")
+        assert set(sides.values()) == {"train", "test"}
+        assert [k for k in range(40) if sides[f"page {k}"] != sides[f"other page {k}"]] == []
+    (tmp_path / "clean").rename(tmp_path / "moved")
+    with pytest.raises(SourceError, match="the input was shrunk after a dedup, whose removed duplicates tie") as error:
+        split(tmp_path / "small", tmp_path / "lost", **given)
+    assert "--base DIR" in error.value.hint
+    split(tmp_path / "small", tmp_path / "alone", **given, on_missing_parent="own")
+    sides = places(tmp_path / "alone")
+    assert [k for k in range(40) if sides[f"page {k}"] != sides[f"other page {k}"]] != []
+    split(tmp_path / "small", tmp_path / "found", **given, bases=(tmp_path,))
+    assert places(tmp_path / "found") == places(tmp_path / "small-split")

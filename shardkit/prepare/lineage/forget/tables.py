@@ -61,8 +61,8 @@ def _groups(kept: Kept) -> Iterator[pa.Table]:
 
 
 def _examples_of(dataset: Dataset) -> tuple[Dataset, ...]:
-    """The datasets that know what ties its rows: itself, or those that were tokenized and never split."""
-    if dataset.stage == "tokenize" and dataset.splits == ("all",):
+    """The datasets that know what ties its rows: itself, or those that were tokenized or shrunk and never split."""
+    if dataset.stage in {"tokenize", "shrink"} and dataset.splits == ("all",):
         return tuple(dataset.holder(dataset_id) for dataset_id in dataset.manifest.inputs)
     return (dataset,)
 
@@ -107,6 +107,10 @@ def _clustered(kept: Kept) -> Iterator[pa.Table]:
             linked.append((leading(edges["kept_id"]), leading(edges["removed_id"])))
             nodes += [clustered[-1][0], *linked[-1]]
     known = np.unique(np.concatenate(nodes))
+    # A row with smaller pictures names the one that was clustered as its parent.
+    parents = leading(examples["parent_id"])
+    named = np.unique(np.concatenate(nodes[1:]))
+    ids = np.where(~np.isin(ids, named) & np.isin(parents, named), parents, ids)
     ties: list[Edges] = [
         *(
             same_value((numbers + 1).astype(np.uint64), np.searchsorted(known, members))
