@@ -1,5 +1,5 @@
 # make demo        the three dump families from raw files to a trained step, on the bundled sample (examples/demo.sh)
-# make bench       beside floors and peers, which it installs;  make bench-peers: only the environment of the peers
+# make bench       beside floors and peers, which it installs;  make bench-loader: the loader's;  make bench-peers: only the environment of the peers
 # make test        the tests;  make test-full: with the long counts, report in docs/test-report.txt;  make lint: style, types, import contracts
 #
 # Each makes the environment first, when it is absent or older than the files that describe it.
@@ -16,7 +16,7 @@ STAMP := $(VENV)/.made-by-make
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: env demo test test-full test-oldest lint bench bench-peers clean
+.PHONY: env demo test test-full test-oldest lint bench bench-peers bench-loader clean
 .DELETE_ON_ERROR:
 
 env: $(STAMP)
@@ -70,6 +70,10 @@ bench: $(STAMP)
 	-$(MAKE) bench-peers
 	$(BIN)/python benchmarks/bench_slice.py $(ARGS)
 	$(BIN)/python benchmarks/bench_ingest.py --peers $(PEERS) $(ARGS)
+
+bench-loader: $(STAMP)
+	-$(MAKE) bench-peers
+	$(BIN)/python benchmarks/bench_loader.py --peers $(PEERS) $(ARGS)
 
 clean:
 	rm -rf demo build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -36,11 +36,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 from loader_peers import PACKAGES, PEERS
 from loader_samples import SHARES, Samples
 
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 SIDES = ("224", "448")
 CLOCKS = ("wall", "cpu")
 OURS = ("numpy", "pillow", "pyarrow", "simplejpeg", "torch")
