@@ -32,6 +32,9 @@ LINES = 10
 @click.option("--steps", type=click.IntRange(min=1), required=True, help="The step after which the run ends.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The run's folder: log and checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint in --out.")
+@click.option(
+    "--init", type=click.Path(path_type=Path), metavar="RUN", help="Begin with the latest weights of another run."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the first weights.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), default="smoke", show_default=True, help="Model size.")
 @click.option(
@@ -60,6 +63,7 @@ LINES = 10
     metavar="NAME=W",
     help="Weight of an objective in the loss; give one for each of the dataset, or none (all 1). Repeatable.",
 )
+@click.option("--beta", type=float, default=0.1, show_default=True, help="Task dpo: how strongly the reference holds.")
 @click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")
 @click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")

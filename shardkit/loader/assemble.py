@@ -194,6 +194,7 @@ class Assembler:
                 rows=tuple(pending.rows),
                 quarantined=tuple(quarantined),
                 after=step.after,
+                global_sequences=sum(len(pack) for pack in step.packs),
                 dataset=self._dataset,
                 figures=figures(
                     pending.sequences,

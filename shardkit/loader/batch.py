@@ -183,6 +183,8 @@ class BatchInfo:
     quarantined: tuple[Quarantined, ...]
     after: Cursor
     """The place behind this batch."""
+    global_sequences: int = 0
+    """Sequences of the whole global batch, over all ranks: what a loss of each sequence is divided by."""
     dataset: str = ""
     """Where the dataset is, for `trace`."""
     figures: Figures | None = None

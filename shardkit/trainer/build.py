@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 import xxhash
 from torch import nn
 
 from shardkit.digest import mix64
+from shardkit.errors import ConfigError
 from shardkit.loader.device import PATCH_SIZES
+from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.layers import initialise
@@ -34,6 +37,34 @@ def build_model(config: TrainConfig, facts: Facts) -> VisionLanguage:
     for part in config.freeze:
         getattr(model, part).requires_grad_(False)
     return model
+
+
+def take_weights(model: nn.Module, run: Path) -> None:
+    """Begin with the latest weights of another run: those of every part that both models have.
+
+    Raises:
+        ConfigError: where the run has no checkpoint, or its model is of another size or vocabulary.
+        IntegrityError: where the checkpoint is damaged.
+    """
+    saved = load_checkpoint(run / "checkpoints")
+    if saved is None:
+        raise ConfigError(
+            "the run has no checkpoint", where=str(run), hint="give --init the folder of a run that has one"
+        )
+    weights, own = saved["model"], model.state_dict()
+    parts = {name.split(".")[0] for name in weights}
+    for name, tensor in own.items():
+        if name.split(".")[0] not in parts:
+            continue
+        if name not in weights or weights[name].shape != tensor.shape:
+            there = tuple(weights[name].shape) if name in weights else "none"
+            raise ConfigError(
+                f"{name} has the shape {tuple(tensor.shape)}, in the run it has {there}",
+                where=str(run),
+                hint="give the --preset, --positions and tokenizer of that run",
+            )
+        own[name] = weights[name]
+    model.load_state_dict(own)
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:

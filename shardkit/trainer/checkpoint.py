@@ -42,7 +42,7 @@ def save_checkpoint(folder: Path, step: int, content: dict[str, Any], *, keep_la
     with DurableFile(temporary) as file:
         torch.save(content, file)  # type: ignore[arg-type]  # it only writes and flushes
         size, digest = file.size, file.xxh3
-    _replace(temporary, folder / name)
+    replace_whole(temporary, folder / name)
     replace_durably(folder / LATEST, canonical_json({"file": name, "step": step, "size": size, "xxh3": digest}))
     # A file of a later step is what a killed run left before `latest` could name it.
     kept = sorted(path.name for path in folder.glob("step-*.pt") if path.name <= name)[-keep_last:]
@@ -88,10 +88,11 @@ def replace_durably(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
     with DurableFile(temporary) as file:
         file.write(data)
-    _replace(temporary, path)
+    replace_whole(temporary, path)
 
 
-def _replace(temporary: Path, path: Path) -> None:
+def replace_whole(temporary: Path, path: Path) -> None:
+    """Give a file that is whole and on disk its name."""
     with output_errors(path):
         os.replace(temporary, path)
     sync_folder(path.parent)

@@ -14,6 +14,8 @@ from shardkit.trainer.sizes import PRESETS
 TASKS: dict[str, str] = {
     "vlm-align": "texts and images: tower, projector and language model",
     "lm": "texts alone: the language model",
+    "sft": "answers of dialogues: the language model",
+    "dpo": "preference pairs: the language model, against what it said before",
 }
 """Task -> what it trains."""
 POSITIONS = ("rotary", "learned")
@@ -33,6 +35,8 @@ class TrainConfig:
     """The step after which the run ends, counted from its beginning"""
     resume: bool = False
     """Go on from the latest checkpoint in `out`"""
+    init: Path | None = None
+    """The folder of a run whose latest weights this one begins with; None draws them from the seed"""
     bases: tuple[Path, ...] = ()
     """Where moved inputs of the dataset are looked for"""
     seed: int = 0
@@ -55,6 +59,8 @@ class TrainConfig:
     """Largest norm of the gradient"""
     freeze: tuple[str, ...] = ()
     """Names of PARTS that keep their weights"""
+    beta: float = 0.1
+    """Task dpo: how strongly the reference holds"""
     objective_weights: Mapping[str, float] = field(default_factory=dict)
     """Objective -> weight; empty for 1.0 each, else it names every objective of the dataset"""
     checkpoint_every: int = 50
@@ -82,7 +88,7 @@ class TrainConfig:
                 f"{self.micro_steps} micro-steps do not share {self.global_batch} packs evenly",
                 hint="make --global-batch a multiple of --micro-steps and of the number of ranks",
             )
-        for name in ("lr", "weight_decay", "clip"):
+        for name in ("lr", "weight_decay", "clip", "beta"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
@@ -109,6 +115,7 @@ class TrainConfig:
             "weight_decay": self.weight_decay,
             "clip": self.clip,
             "freeze": sorted(self.freeze),
+            **({"beta": self.beta} if self.task == "dpo" else {}),
             "objective_weights": dict(self.objective_weights),
             "threads": self.threads,
         }

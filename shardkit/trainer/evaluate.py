@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 import torch
 from torch import Tensor
 
-from shardkit.loader import StreamingLoader
+from shardkit.loader import StreamingLoader, sums_by_sequence, targets_by_sequence
 from shardkit.loader.device import Batch
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import repeatable
@@ -169,10 +169,5 @@ def rows_of(batch: Batch, images: Sequence[int]) -> Tensor:
 
 def by_sequence(model: VisionLanguage, batch: Batch, rows: Tensor) -> tuple[Tensor, Tensor]:
     """(summed losses, target tokens) of each sequence."""
-    targets = batch.shift_labels[0]
-    losses = token_losses(model.hidden(batch, rows), model.lm.embed_tokens.weight, targets).double()
-    owner = batch.seq_idx[0].long()
-    size = len(batch.example_ids)
-    summed = torch.zeros(size, dtype=torch.float64).index_add(0, owner, losses)
-    counted = torch.zeros(size, dtype=torch.int64).index_add(0, owner, (targets != -100).long())
-    return summed, counted
+    losses_T = token_losses(model.hidden(batch, rows), model.lm.embed_tokens.weight, batch.shift_labels[0]).double()
+    return sums_by_sequence(batch, losses_T[None]), targets_by_sequence(batch)

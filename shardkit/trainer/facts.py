@@ -56,10 +56,9 @@ def read_facts(dataset: Dataset) -> Facts:
         )
     columns = {name: f"supervised_{name}" for name in OBJECTIVES if f"supervised_{name}" in lengths.column_names}
     objectives = tuple(name for name, column in columns.items() if pc.sum(lengths[column]).as_py())
-    if not objectives or {"chosen", "rejected"} & set(objectives):
-        what = "preference pairs, which are learned by comparison" if objectives else "prompts: no token is a target"
+    if not objectives:
         raise ConfigError(
-            f"it holds {what}",
+            "it holds prompts: no token is a target",
             where=str(dataset.path),
             hint="give --data a dataset of another recipe, for instance sft",
         )

@@ -30,10 +30,10 @@ from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import read_facts
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
-from shardkit.trainer.objective import NUM_OBJECTIVES, by_name, combine, numerators
+from shardkit.trainer.objective import by_name, combine
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.run import locked, open_run, settle
-from shardkit.trainer.trainee import Trainee, begin, content_of, restore, too_few_packs
+from shardkit.trainer.trainee import Trainee, begin, content_of, open_loaders, restore, too_few_packs
 
 COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
 """What the log counts of a step, over all ranks."""
@@ -78,8 +78,8 @@ def train(
         rank, world_size = stack.enter_context(joined_ranks())
         config = settle(config, facts)
         stack.enter_context(repeatable(config))
-        trainee = begin(config, facts, dataset, rank, world_size)
-        for loader in trainee.loaders:
+        loaders = open_loaders(config, facts, dataset, rank, world_size)
+        for loader in loaders:
             stack.callback(loader.close)
         if rank == 0:
             stack.enter_context(locked(config.out))
@@ -87,6 +87,7 @@ def train(
         wait_for_all()
 
         saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
+        trainee = begin(config, facts, dataset, loaders, rank=rank, saved=saved)
         done, loss, note = restore(trainee, saved) if saved else (0, float("nan"), NOTHING_THERE)
         log = stack.enter_context(Log(config.out / "log.jsonl", step=done)) if rank == 0 else None
         if config.resume and rank == 0:
@@ -125,13 +126,14 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     batches = [next(stream) for stream in streams]
     waited = time.perf_counter() - began
 
-    denominators = batches[0].denominators
-    sums = torch.zeros(NUM_OBJECTIVES, dtype=torch.float64)
+    task = trainee.task
+    denominators = task.denominators(batches[0])
+    sums = torch.zeros(len(task.names), dtype=torch.float64)
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
     for batch in batches:
-        part = numerators(model.losses(batch), batch.objective_ids[0])
+        part = task.sums(model, batch)
         if part.requires_grad:  # not so where the language model is frozen and the batch has no image
-            combine(part, denominators, trainee.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
+            combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
         sums += part.detach()
         counts += count(batch)
 
@@ -142,7 +144,7 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         gradients.append(parameter.grad)
     sum_over_ranks([sums, counts, *gradients])
-    loss = float(combine(sums, denominators, trainee.weights))
+    loss = float(combine(sums, denominators, task.weights))
     norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
     if not math.isfinite(loss + norm):
         raise ConfigError(
@@ -159,7 +161,7 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     return {
         "step": step,
         "loss": loss,
-        "loss_by_objective": by_name(sums, denominators),
+        "loss_by_objective": by_name(task.names, sums, denominators),
         **dict(zip(COUNTS, counts.tolist(), strict=True)),
         "grad_norm": norm,
         "lr": learning_rate(config, step),

@@ -59,10 +59,10 @@ def objective_weights(present: Iterable[str], chosen: Mapping[str, float]) -> Te
     return weights
 
 
-def by_name(values_K: Tensor, denominators_K: Tensor) -> dict[str, float]:
-    """Numerator / denominator of each objective that the global batch has."""
+def by_name(names: Iterable[str], values_K: Tensor, denominators_K: Tensor) -> dict[str, float]:
+    """Sum / denominator of each that the global batch has."""
     return {
         name: float(values_K[number] / denominators_K[number])
-        for name, number in OBJECTIVES.items()
+        for number, name in enumerate(names)
         if denominators_K[number] > 0
     }

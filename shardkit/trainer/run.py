@@ -25,6 +25,7 @@ from shardkit.store.files import make_folder, output_errors
 from shardkit.trainer.checkpoint import replace_durably
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
+from shardkit.trainer.objective import objective_weights
 
 RUN_FILE = "run.json"
 LOCK_FILE = ".lock"
@@ -58,10 +59,7 @@ def settle(config: TrainConfig, facts: Facts) -> TrainConfig:
     Raises:
         ConfigError: where task and dataset do not fit.
     """
-    if config.task == "lm" and facts.num_images:
-        raise ConfigError(f"task lm takes no images, the dataset has {facts.num_images}", hint="use --task vlm-align")
-    if config.task == "vlm-align" and not facts.num_images:
-        raise ConfigError("task vlm-align needs images, the dataset has none to train on", hint="use --task lm")
+    _check_task(config, facts)
     saved = read_run(config.out) or {"settings": {}} if config.resume else {"settings": {}}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return replace(
@@ -69,6 +67,30 @@ def settle(config: TrainConfig, facts: Facts) -> TrainConfig:
         max_tokens=config.max_tokens or saved["settings"].get("max_tokens", facts.longest),
         threads=config.threads or saved["settings"].get("threads", cores),
     )
+
+
+def _check_task(config: TrainConfig, facts: Facts) -> None:
+    """Refuse a task that the dataset is not for."""
+    if (config.task == "vlm-align") != bool(facts.num_images):
+        held = f"the dataset has {facts.num_images}" if facts.num_images else "the dataset has none to train on"
+        needs = "needs images" if config.task == "vlm-align" else "takes no images"
+        hint = "use --task vlm-align" if facts.num_images else "use --task lm"
+        raise ConfigError(f"task {config.task} {needs}, {held}", hint=hint)
+    pairs = {"chosen", "rejected"} & set(facts.objectives)
+    if (config.task == "dpo") != bool(pairs):
+        raise ConfigError(
+            f"task {config.task} does not fit a dataset whose objectives are {', '.join(facts.objectives)}",
+            hint="use --task dpo, or tokenize with another recipe" if pairs else "tokenize it with --recipe dpo",
+        )
+    if pairs and config.objective_weights:
+        raise ConfigError("task dpo has one loss, and nothing to weigh", hint="leave out --objective-weight")
+    if not pairs:
+        objective_weights(facts.objectives, config.objective_weights)  # refuses weights that do not fit
+    if config.task == "sft" and "answer" not in facts.objectives:
+        raise ConfigError(
+            f"task sft learns answers, the dataset has {', '.join(facts.objectives)}",
+            hint="tokenize dialogues with --recipe sft, or use --task lm",
+        )
 
 
 def open_run(config: TrainConfig, facts: Facts, *, world_size: int) -> bool:
@@ -137,15 +159,20 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     return run
 
 
-def stage_record(config: TrainConfig, facts: Facts) -> list[dict[str, Any]]:
-    """The stages of a run so far, each chained to the one before by its digest; today a run is one stage."""
+def stage_record(config: TrainConfig, facts: Facts, *, start: str) -> list[dict[str, Any]]:
+    """The stages of a run so far, each chained to the one before by its digest; today a run is one stage.
+
+    Args:
+        start: digest of the weights that the stage began with.
+    """
     stage = {
         "name": config.task,
         "first_step": 1,
         "parent": None,
+        "start": start,
         "settings": config.bound(),
         "facts": asdict(facts),
-        "masks": "causal inside a sequence",
-        "labels": "of the token after, inside a sequence",
+        "masks": "causal inside a document",
+        "labels": "of the token after, inside a document",
     }
     return [{**stage, "digest": fingerprint(stage)}]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
-from shardkit.trainer.build import build_model, build_optimizer
+from shardkit.trainer.build import build_model, build_optimizer, take_weights, weights_digest
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.objective import objective_weights
+from shardkit.trainer.preference import PreferenceTask, references
+from shardkit.trainer.ranks import wait_for_all
 from shardkit.trainer.run import refuse_changes, stage_record
+from shardkit.trainer.tasks import Task, TokenTask
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,42 +27,76 @@ class Trainee:
     config: TrainConfig
     model: VisionLanguage
     optimizer: torch.optim.Optimizer
-    weights: Tensor
-    """[objectives]"""
+    task: Task
     loaders: tuple[StreamingLoader, ...]
     """One a micro-step"""
     stages: list[dict[str, Any]]
 
 
-def begin(config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_size: int) -> Trainee:
-    """Everything at its start. A micro-step is to the loader what a rank is: one of the shares of a step.
+def open_loaders(
+    config: TrainConfig, facts: Facts, dataset: Dataset, rank: int, world_size: int
+) -> tuple[StreamingLoader, ...]:
+    """One a micro-step, which is to the loader what a rank is: one of the shares of a step.
 
     Raises:
         ConfigError: where an epoch has no batch.
     """
+    loaders = tuple(
+        StreamingLoader(
+            dataset,
+            split=facts.split,
+            seed=config.seed,
+            max_tokens=config.max_tokens or facts.longest,
+            global_batch=config.global_batch,
+            rank=rank * config.micro_steps + part,
+            world_size=world_size * config.micro_steps,
+        )
+        for part in range(config.micro_steps)
+    )
+    if not len(loaders[0]):
+        raise too_few_packs()
+    return loaders
+
+
+def begin(
+    config: TrainConfig,
+    facts: Facts,
+    dataset: Dataset,
+    loaders: tuple[StreamingLoader, ...],
+    *,
+    rank: int,
+    saved: dict[str, Any] | None,
+) -> Trainee:
+    """Everything at its start; what a checkpoint brings is still to be restored.
+
+    Args:
+        saved: the checkpoint that the run goes on from, where it does.
+
+    Raises:
+        ConfigError: where weights of another run do not fit.
+        IntegrityError: where references are missing that the run began with.
+    """
     model = build_model(config, facts)
-    trainee = Trainee(
+    if saved is None and config.init is not None:
+        take_weights(model, config.init)
+    start = weights_digest(model) if saved is None else saved["stages"][-1]["start"]
+    task: Task
+    if config.task == "dpo":
+        found = partial(references, model, dataset, split=facts.split, digest=start, folder=config.out)
+        # The first rank makes the file, the others read it.
+        made = found(make=saved is None) if rank == 0 else None
+        wait_for_all()
+        task = PreferenceTask(references=made or found(make=False), beta=config.beta)
+    else:
+        task = TokenTask(weights=objective_weights(facts.objectives, config.objective_weights))
+    return Trainee(
         config=config,
         model=model,
         optimizer=build_optimizer(model, config),
-        weights=objective_weights(facts.objectives, config.objective_weights),
-        loaders=tuple(
-            StreamingLoader(
-                dataset,
-                split=facts.split,
-                seed=config.seed,
-                max_tokens=config.max_tokens or facts.longest,
-                global_batch=config.global_batch,
-                rank=rank * config.micro_steps + part,
-                world_size=world_size * config.micro_steps,
-            )
-            for part in range(config.micro_steps)
-        ),
-        stages=stage_record(config, facts),
+        task=task,
+        loaders=loaders,
+        stages=stage_record(config, facts, start=start),
     )
-    if not len(trainee.loaders[0]):
-        raise too_few_packs()
-    return trainee
 
 
 def too_few_packs() -> ConfigError:

@@ -48,3 +48,38 @@ def tokenize(folder: Path, *arguments: str) -> None:
 
 def shardkit(*arguments: object) -> None:
     assert cli.run([str(argument) for argument in (*arguments, "--quiet", "--workers", "1")]) == 0
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 dialogues of one question and its answer."""
+    folder = tmp_path_factory.mktemp("answers")
+    write_chat(
+        folder, [{"conversations": [said("user", f"q{n}"), said("assistant", LETTERS[n : n + 5])]} for n in range(12)]
+    )
+    tokenize(folder, "--recipe", "sft", "--add-control-tokens", "--max-tokens", "128")
+    return folder / "tokens"
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 preference pairs: letters in order are better than the same from behind."""
+    folder = tmp_path_factory.mktemp("pairs")
+    rows = []
+    for number in range(12):
+        question, good = said("user", f"q{number}"), LETTERS[number : number + 5]
+        rows.append(
+            {"chosen": [question, said("assistant", good)], "rejected": [question, said("assistant", good[::-1])]}
+        )
+    write_chat(folder, rows)
+    tokenize(folder, "--recipe", "dpo", "--add-control-tokens", "--max-tokens", "128")
+    return folder / "tokens"
+
+
+def said(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def write_chat(folder: Path, rows: list[dict[str, object]]) -> None:
+    (folder / "raw.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    shardkit("ingest", "chat", folder / "raw.jsonl", "-o", folder / "ingest", "--licence", "CC0-1.0")

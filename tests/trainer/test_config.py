@@ -18,7 +18,7 @@ def make_config(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "sft"}, "task 'sft' is none of vlm-align, lm"),
+        ({"task": "poem"}, "task 'poem' is none of vlm-align, lm, sft, dpo"),
         ({"preset": "huge"}, "preset 'huge' is none of smoke, small, h200"),
         ({"positions": "none"}, "positions 'none' is none of rotary, learned"),
         ({"freeze": ("head",)}, "freeze 'head' is none of vision, lm"),

@@ -19,17 +19,10 @@ TOKENIZER = Path(__file__).resolve().parents[1] / "data" / "tokenizer"
 TURNS = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 
-@pytest.mark.parametrize(
-    ("row", "recipe", "says"),
-    [
-        ({"prompt": "q", "chosen": "a", "rejected": "b"}, "dpo", "it holds preference pairs, which are learned by comparison"),
-        ({"messages": TURNS}, "rlaif", "it holds prompts: no token is a target"),
-    ],
-)  # fmt: skip
-def test_pairs_and_prompts_are_refused(tmp_path: Path, row: dict, recipe: str, says: str) -> None:
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+def test_prompts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": TURNS}) + "\n")
     ingest(IngestConfig(format="chat", paths=(tmp_path / "rows.jsonl",), output=tmp_path / "examples"))
-    run(TokenizeConfig(inputs=(tmp_path / "examples",), output=tmp_path / "out", tokenizer=TOKENIZER, recipe=recipe))
+    run(TokenizeConfig(inputs=(tmp_path / "examples",), output=tmp_path / "out", tokenizer=TOKENIZER, recipe="rlaif"))
     with pytest.raises(ConfigError) as caught:
         read_facts(Dataset.open(tmp_path / "out"))
-    assert (caught.value.what, caught.value.where) == (says, str(tmp_path / "out"))
+    assert (caught.value.what, caught.value.where) == ("it holds prompts: no token is a target", str(tmp_path / "out"))

@@ -24,7 +24,7 @@ def test_each_objective_counts_the_same_however_many_tokens_it_has():
     assert combine(sums, counts, ONES) == 12.0
     sums, counts = sums_and_counts([1.0, 3.0] + [10.0] * 6, [1, 1] + [2] * 6)
     assert combine(sums, counts, ONES) == 12.0
-    assert by_name(sums, counts) == {"text": 2.0, "caption": 10.0}
+    assert by_name(OBJECTIVES, sums, counts) == {"text": 2.0, "caption": 10.0}
 
 
 def test_two_ranks_are_summed_before_the_division():

@@ -1,0 +1,191 @@
+"""Learning from preference pairs: the answer that was chosen is to gain on the one that was rejected.
+
+    loss of a pair = -log sigmoid( beta x [ (chosen - its reference) - (rejected - its reference) ] )
+
+"chosen" and "rejected" are the log-probabilities that the model gives each answer as a whole, the references those that it
+gave them before the stage began. Direct Preference Optimization, Rafailov et al. 2023, arXiv 2305.18290.
+
+References are worked out once, over all pairs, and stored in the run by the digest of the model that gave them:
+
+    RUN/reference-<digest>.pt      rows [N, 2]: sequence shard and row;  values [N, 2]: chosen, rejected
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from shardkit.errors import ConfigError, IntegrityError
+from shardkit.loader.batch import PixelForm, Sizes, lay_out
+from shardkit.loader.device import Batch, build
+from shardkit.loader.reader import Reader
+from shardkit.sequence.objectives import OBJECTIVES
+from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.source import choose_split, read_lengths
+from shardkit.store.dataset import Dataset
+from shardkit.store.files import DurableFile, output_errors
+from shardkit.trainer.checkpoint import replace_whole
+from shardkit.trainer.model import VisionLanguage
+
+BETA = 0.1
+"""How far a pair may pull the model from its reference, where nothing else is said."""
+_TOKENS = 16_384
+"""Of a batch of the reference pass."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class References:
+    """What the model said of each pair before the stage."""
+
+    digest: str
+    """Of the model that said it."""
+    places: dict[tuple[int, int], int]
+    """(sequence shard, row) -> row of `values`."""
+    values: Tensor
+    """[N, 2] float64: chosen, rejected."""
+
+    def of(self, batch: Batch) -> Tensor:
+        """[S, 2] of the pairs of a batch.
+
+        Raises:
+            ConfigError: where a pair is none of those that were worked out.
+        """
+        assert batch.info is not None, "a loader's batch knows its rows"
+        try:
+            rows = [self.places[place] for place in batch.info.rows]
+        except KeyError as error:
+            raise ConfigError(
+                f"there is no reference for the pair at {error.args[0]}",
+                hint="train in a new --out: the references there are of another dataset",
+            ) from None
+        return self.values[torch.tensor(rows, dtype=torch.int64)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferenceTask:
+    """The loss of pairs, and beside it how often and by how much the chosen answer gains more."""
+
+    references: References
+    beta: float
+
+    names = ("preference", "accuracy", "margin")
+    """What is summed over pairs; the last two are watched, not learned."""
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """[names]"""
+        return torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+
+    def sums(self, model: VisionLanguage, batch: Batch) -> Tensor:
+        """[names] float64 over the pairs of a batch."""
+        if not batch.example_ids:
+            return torch.zeros(len(self.names), dtype=torch.float64)
+        return pair_sums(answers(model, batch), self.references.of(batch), self.beta)
+
+    def denominators(self, batch: Batch) -> Tensor:
+        """[names] float64: the pairs of the global batch, which the plan knows."""
+        assert batch.info is not None, "a loader's batch knows the global batch"
+        return torch.full((len(self.names),), float(batch.info.global_sequences), dtype=torch.float64)
+
+
+def pair_sums(answers_S2: Tensor, references_S2: Tensor, beta: float) -> Tensor:
+    """[3] float64: summed losses, number of pairs whose chosen answer gained more, summed gains beyond the rejected one.
+
+    Args:
+        answers_S2: [S, 2] log-probabilities of the chosen and of the rejected answer.
+        references_S2: the same by the reference.
+    """
+    gains_S2 = answers_S2.double() - references_S2
+    margins_S = gains_S2[:, 0] - gains_S2[:, 1]
+    losses_S = -logsigmoid(beta * margins_S)
+    return torch.stack([losses_S.sum(), (margins_S.detach() > 0).double().sum(), margins_S.detach().sum()])
+
+
+def answers(model: VisionLanguage, batch: Batch) -> Tensor:
+    """[S, 2] log-probabilities of the targets of each pair's two documents.
+
+    Raises:
+        IntegrityError: where a sequence is no pair.
+    """
+    firsts_S = batch.sequence_starts[:-1].long()
+    if batch.cu_seq_lens_q.shape[0] - 1 != 2 * len(firsts_S):
+        raise IntegrityError(
+            "a sequence of the dataset is no pair of two documents", hint="tokenize it with --recipe dpo"
+        )
+    losses_T = model.losses(batch).double()
+    by_document = losses_T.new_zeros(2 * len(firsts_S)).index_add(0, batch.seq_idx[0].long(), losses_T)
+    return -by_document[torch.stack([firsts_S, firsts_S + 1], dim=1)]
+
+
+def references(
+    model: VisionLanguage, dataset: Dataset, *, split: str | None, digest: str, folder: Path, make: bool
+) -> References:
+    """The references of every pair of a split: read from `folder`, or worked out with `model` and stored there.
+
+    Args:
+        digest: of the weights that give them.
+        make: whether `model` has these weights; else the file must be there.
+
+    Raises:
+        IntegrityError: where it is not.
+    """
+    file = folder / f"reference-{digest}.pt"
+    lengths = read_lengths(dataset, choose_split(dataset, split))
+    if not file.exists():
+        if not make:
+            raise IntegrityError(
+                "the references of the run are missing",
+                where=str(file),
+                hint="restore the file, or train in a new --out",
+            )
+        _store(file, list(_passes(model, dataset, lengths)))
+    saved = torch.load(file, map_location="cpu", weights_only=True)
+    places = {(shard, row): at for at, (shard, row) in enumerate(saved["rows"].tolist())}
+    return References(digest=digest, places=places, values=saved["values"])
+
+
+def _passes(
+    model: VisionLanguage, dataset: Dataset, lengths: Lengths
+) -> Iterator[tuple[list[tuple[int, int]], Tensor]]:
+    """(rows, values) of some pairs after the other; alternatives too, because later passes take them."""
+    reader = Reader(dataset, verify="read")
+    try:
+        with torch.no_grad():
+            for first, stop in _ranges(lengths.tokens.tolist()):
+                rows = list(zip(lengths.shard[first:stop].tolist(), lengths.row[first:stop].tolist(), strict=True))
+                pack = [reader.sequence(shard, row).sequence for shard, row in rows]
+                buffers = lay_out([pack], np.zeros(len(OBJECTIVES), np.int64), form=PixelForm())
+                yield rows, answers(model, build(buffers.meta, buffers.pixels, Sizes.of(buffers.meta)))
+    finally:
+        reader.close()
+
+
+def _ranges(tokens: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs of at most _TOKENS tokens, or of one sequence that is longer."""
+    first = held = 0
+    for number, length in enumerate(tokens):
+        if held and held + length > _TOKENS:
+            yield first, number
+            first, held = number, 0
+        held += length
+    if held:
+        yield first, len(tokens)
+
+
+def _store(file: Path, found: list[tuple[list[tuple[int, int]], Tensor]]) -> None:
+    rows = [row for some, _ in found for row in some]
+    values = torch.cat([part for _, part in found]) if found else torch.zeros(0, 2, dtype=torch.float64)
+    temporary = file.with_name(f"{file.name}.tmp")
+    with output_errors(temporary):
+        temporary.unlink(missing_ok=True)
+    with DurableFile(temporary) as written:
+        content = {"rows": torch.tensor(rows, dtype=torch.int64).reshape(-1, 2), "values": values}
+        torch.save(content, written)  # type: ignore[arg-type]  # it only writes and flushes
+    replace_whole(temporary, file)
