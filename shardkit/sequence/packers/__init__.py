@@ -30,7 +30,7 @@ class Packer:
 
 
 PACKERS = {
-    "best-fit": Packer(pack=best_fit, version=1),
+    "best-fit": Packer(pack=best_fit, version=2),
     "oldest-first": Packer(pack=oldest_first, version=1),
     "first-fit": Packer(pack=first_fit, version=1),
     "next-fit": Packer(pack=next_fit, version=1),

@@ -5,9 +5,9 @@ limits. The price: only the sequences of one block are seen, so a block leaves o
 
     capacities = (10,)       sizes  7 6 4 3 3 2       packs  [7 3] [6 4] [3 2]
 
-How large a sequence is, by several limits: the sum of the squares of its shares of each capacity. A sequence that
-strains one limit comes before one that uses all of them a little. Ties: more of the first limit, then of the second
-and so on, then the lower index. Integers throughout, so that every machine packs alike.
+How large a sequence is, by several limits: the largest of its shares of a capacity. A sequence that strains one limit
+comes before one that uses all of them a little. Ties: more of the first limit, then of the second and so on, then the
+lower index. Integers throughout, so that every machine packs alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from shardkit.sequence.packers.sizes import Sizes, at_most, check_sizes
 
 _SHARE_BITS = 20
-"""A share of a capacity is counted in 2**-20 parts: its square, summed over limits, stays far below 2**63."""
+"""A share of a capacity is counted in 2**-20 parts."""
 
 
 def best_fit(sizes: Sizes, capacities: Sequence[int]) -> list[list[int]]:
@@ -67,6 +67,6 @@ def _largest_first(sizes: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]) 
     # Of huge limits (attention: squares) the low bits are left out first, so that nothing leaves 64 bits.
     bits = np.array([max(limit.bit_length() - (62 - _SHARE_BITS), 0) for limit in limits.tolist()], np.int64)
     shares = ((sizes >> bits) << _SHARE_BITS) // np.maximum(limits >> bits, 1)
-    weight = (shares * shares).sum(axis=1)
+    weight = shares.max(axis=1, initial=0)
     # lexsort takes its most important key last, and is stable: equal sequences stay in ascending index.
     return np.lexsort((*(-sizes[:, k] for k in reversed(range(sizes.shape[1]))), -weight))

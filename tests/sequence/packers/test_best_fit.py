@@ -11,7 +11,7 @@ def slow_best_fit(sizes, capacities):
 
     def rank(index):
         shares = [size * 2**20 // capacity for size, capacity in zip(sizes[index], capacities, strict=True)]
-        return (-sum(share * share for share in shares), *(-size for size in sizes[index]), index)
+        return (-max(shares), *(-size for size in sizes[index]), index)
 
     left = sorted(range(len(sizes)), key=rank)
     packs = []

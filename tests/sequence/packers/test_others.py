@@ -1,5 +1,7 @@
 """The packers beside best fit: their examples, and their rules against slow forms."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -127,5 +129,5 @@ def test_next_fit_keeps_the_order():
     packs = next_fit(sizes, capacities)
 
     assert [index for pack in packs for index in pack] == list(range(300))
-    for pack, following in zip(packs, packs[1:], strict=False):
+    for pack, following in pairwise(packs):
         assert not fits(sizes[following[0]].tolist(), less(list(capacities), sizes[pack].sum(axis=0).tolist()))
