@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardkit.records import Example
-from shardkit.store.rows import payload
+from shardkit.records import Example, Segment
+from shardkit.store.rows import _image, _relation, payload
 from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 
 _PLACES = pa.schema(
@@ -131,6 +131,59 @@ def to_facts(examples: Sequence[Example]) -> pa.RecordBatch:
     """[n] examples as rows of EXAMPLES_FACTS."""
     columns = [_column(field.type, list(map(attrgetter(field.name), examples))) for field in EXAMPLES_FACTS]
     return pa.RecordBatch.from_arrays(columns, schema=EXAMPLES_FACTS)
+
+
+def examples_of(rows: pa.RecordBatch) -> list[Example]:
+    """[n] rows of a shard as examples, without the bytes of their pictures: `to_facts` the other way round.
+
+    Args:
+        rows: `images` may have other fields besides, but no bytes.
+    """
+    segments = _parted(
+        rows.column("segments"),
+        lambda flat: [
+            Segment(kind=kind, text=text, image=image, role=role, supervised=supervised, name=name)
+            for kind, text, image, role, supervised, name in zip(*_fields(flat, _SEGMENT_FIELDS), strict=True)
+        ],
+    )
+    images = _parted(
+        rows.column("images"), lambda flat: [_image({**image, "bytes": b""}) for image in flat.to_pylist()]
+    )
+    relations = _parted(rows.column("relations"), lambda flat: [_relation(row) for row in flat.to_pylist()])
+    plain = [rows.column(name).to_pylist() for name in ("source", "metadata", "group", "example_id")]
+    return [
+        Example(
+            source=source,
+            segments=own,
+            images=shown,
+            relations=related,
+            metadata=metadata,
+            group=group,
+            example_id=example_id,
+        )
+        for own, shown, related, source, metadata, group, example_id in zip(
+            segments, images, relations, *plain, strict=True
+        )
+    ]
+
+
+_SEGMENT_FIELDS = ("kind", "text", "image", "role", "supervised", "name")
+
+
+def _fields(flat: pa.StructArray, names: Sequence[str]) -> list[list[Any]]:
+    """The values of each field."""
+    children = dict(zip((field.name for field in flat.type), flat.flatten(), strict=True))
+    return [children[name].to_pylist() for name in names]
+
+
+def _parted(column: pa.ListArray, made: Callable[[pa.StructArray], list[Any]]) -> list[tuple[Any, ...]]:
+    """A list of each row: what `made` makes of all items of the column."""
+    flat = column.flatten()
+    if not len(flat):
+        return [()] * len(column)
+    items = made(flat)
+    ends = np.cumsum(np.asarray(column.value_lengths())).tolist()
+    return [tuple(items[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _column(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:

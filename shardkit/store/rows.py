@@ -95,12 +95,13 @@ def from_row(row: Mapping[str, Any]) -> Example:
         group=row["group"],
         segments=tuple(Segment(**segment) for segment in row["segments"]),
         images=tuple(_image(image) for image in row["images"]),
-        relations=tuple(
-            Relation(**{**relation, "images": tuple(relation["images"]), "segments": tuple(relation["segments"])})
-            for relation in row["relations"]
-        ),
+        relations=tuple(_relation(relation) for relation in row["relations"]),
         metadata=row["metadata"],
     )
+
+
+def _relation(row: Mapping[str, Any]) -> Relation:
+    return Relation(**{**row, "images": tuple(row["images"]), "segments": tuple(row["segments"])})
 
 
 def _image(row: Mapping[str, Any]) -> Image:

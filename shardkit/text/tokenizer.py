@@ -7,6 +7,7 @@ tokenizer.json -> all tokens  -> decode, token_id        what the model reads
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,11 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text."""
         encodings = self._data.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._checked(encoding.ids) for encoding in encodings]
+        found = [encoding.ids for encoding in encodings]
+        if not self._never.isdisjoint(chain.from_iterable(found)):
+            for ids in found:
+                self._checked(ids)
+        return found
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; control tokens come out as their names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from shardkit.records import Example, Image, LayoutItem, Relation, Segment
-from shardkit.store.columns import to_facts, to_rows
+from shardkit.store.columns import examples_of, to_facts, to_rows
 from shardkit.store.rows import payload, to_row
 from shardkit.store.schema import EXAMPLES, EXAMPLES_FACTS
 from shardkit.store.units import SHARD_FORMATS
@@ -91,6 +92,11 @@ def test_columns_are_the_rows(seed: int):
             del image["bytes"]
     assert to_facts(examples).equals(pa.RecordBatch.from_pylist(rows, schema=EXAMPLES_FACTS))
     assert to_facts([]).num_rows == 0
+    # And back: the bytes of pictures are what facts lack.
+    bare = [replace(one, images=tuple(replace(image, data=b"") for image in one.images)) for one in examples]
+    assert examples_of(to_facts(examples)) == bare
+    assert examples_of(to_facts(examples).slice(3, 4)) == bare[3:7]
+    assert examples_of(to_facts([])) == []
 
 
 def test_what_is_counted_of_rows():

@@ -13,8 +13,8 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.tokenize.columns import Columns
 from shardkit.sequence.recipes import Recipe, names_of
 from shardkit.sequence.sequence import id_type
+from shardkit.store.columns import examples_of
 from shardkit.store.dataset import Dataset
-from shardkit.store.rows import from_row
 from shardkit.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -119,9 +119,10 @@ class _Encoded:
         self._known = dict(zip(texts, tokenizer.encode_batch(texts), strict=True))
 
     def encode(self, text: str) -> list[int]:
-        if text not in self._known:
-            self._known[text] = self._tokenizer.encode(text)
-        return self._known[text]
+        ids = self._known.get(text)
+        if ids is None:
+            ids = self._known[text] = self._tokenizer.encode(text)
+        return ids
 
     def changed(self, example: Example) -> int:
         """How many texts of `example` do not come back from their ids."""
@@ -146,10 +147,10 @@ def read_examples(dataset: Dataset, shard: int, rows: Sequence[int]) -> list[Exa
 def _examples(table: pa.Table, rows: Sequence[int]) -> list[Example]:
     low = min(rows)
     # Taking from the whole table would copy all of it first; a slice is free.
-    near = table.slice(low, max(rows) - low + 1).take([row - low for row in rows])
-    return [
-        from_row({**row, "images": [{**image, "bytes": b""} for image in row["images"]]}) for row in near.to_pylist()
-    ]
+    near = table.slice(low, max(rows) - low + 1)
+    if len(rows) < near.num_rows:
+        near = near.take([row - low for row in rows])
+    return examples_of(near.combine_chunks().to_batches()[0])
 
 
 @lru_cache(maxsize=1)

@@ -130,9 +130,9 @@ def planned(config: TokenizeConfig) -> Planned:
 
 def _tokenized(plan: Planned, units: list[Unit], on_progress: Progress) -> Iterator[tuple[Unit, Iterator[Tokenized]]]:
     """Each unit with what becomes of its chunks, in order; a unit's chunks are to be taken before the next unit."""
-    chunks = [_chunks(unit) for unit in units]
+    chunks = chain.from_iterable(map(_chunks, units))  # made as they are taken: a row of a chunk is a Python integer
     total = sum(unit.examples.num_rows for unit in units)
-    results = map_ordered(partial(tokenize_chunk, plan.job), chain.from_iterable(chunks), workers=plan.config.workers)
+    results = map_ordered(partial(tokenize_chunk, plan.job), chunks, workers=plan.config.workers)
 
     def counted() -> Iterator[Tokenized]:
         done = 0
@@ -142,8 +142,8 @@ def _tokenized(plan: Planned, units: list[Unit], on_progress: Progress) -> Itera
             yield tokenized
 
     steps = counted()
-    for unit, parts in zip(units, chunks, strict=True):
-        yield unit, islice(steps, len(parts))
+    for unit in units:
+        yield unit, islice(steps, -(-unit.examples.num_rows // CHUNK_ROWS))
 
 
 def _chunks(unit: Unit) -> list[Chunk]:

@@ -14,8 +14,8 @@ the closing mark and its line feed included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardkit.sequence.recipes.dialogue import PARTS, call_text, dump
 
@@ -32,8 +32,7 @@ _TOOLS_BEHIND = "\n</tools>\n\nFor each function call, return a json object with
 _CALL_FORM = '\n{"name": <function-name>, "arguments": <args-json-object>}\n'
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """What is encoded in one go: a text with control tokens off, or one control token."""
 
     text: str = ""
@@ -119,13 +118,15 @@ def _result(turn: Turn, *, first: bool, last: bool) -> Iterator[Piece]:
         yield from _end()
 
 
+@lru_cache(maxsize=2)
 def _end(target: bool = False) -> tuple[Piece, Piece]:
     return _mark("im_end", target), _text("\n", target)
 
 
+@lru_cache(maxsize=64)
 def _mark(part: str, target: bool = False) -> Piece:
-    return Piece(mark=part, target=target)
+    return Piece("", part, target)
 
 
 def _text(text: str, target: bool = False) -> Piece:
-    return Piece(text=text, target=target)
+    return Piece(text, "", target)

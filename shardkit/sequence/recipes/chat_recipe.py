@@ -137,12 +137,13 @@ class ChatRecipe(TextOnly):
     def encoded(self, pieces: Iterable[Piece], tokenizer: Encoder, alternative: int, objective: int) -> Draft:
         """The tokens of `pieces`, whose targets get `objective`."""
         draft = Draft(alternative)
-        for piece in pieces:
-            counts = objective if piece.target else 0
-            if piece.mark:
-                draft.add_control(tokenizer.controls, getattr(self, piece.mark), counts)
+        controls, encode = tokenizer.controls, tokenizer.encode
+        for text, mark, target in pieces:
+            counts = objective if target else 0
+            if mark:
+                draft.add_control(controls, getattr(self, mark), counts)
             else:
-                draft.add_text(tokenizer.encode(piece.text), counts, [])
+                draft.add_text(encode(text), counts, [])
         return draft
 
 

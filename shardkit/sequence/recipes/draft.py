@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 """[start, end) of an image, the tokens around its slots included."""
+_BYTES = [bytes([objective]) for objective in range(256)]
 
 
 class Draft:
@@ -55,7 +56,7 @@ class Draft:
         """A text; behind another text `separator` stands before it."""
         if not ids:
             return
-        self._add([*separator, *ids] if self._after_text else ids, objective)
+        self._add([*separator, *ids] if separator and self._after_text else ids, objective)
         self._after_text = True
         self.has_target |= objective > 0 and len(self.ids) > 1
 
@@ -98,7 +99,7 @@ class Draft:
 
     def _add(self, ids: list[int], objective: int) -> None:
         self.ids += ids
-        self.objectives += bytes([objective]) * len(ids)
+        self.objectives += _BYTES[objective] * len(ids)
 
     def last_objective(self) -> int:
         """What the end is a target of: the last text's objective, so that no objective gets tokens of another."""
