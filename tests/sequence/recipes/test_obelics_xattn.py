@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shardkit.records import Example, Segment
 from shardkit.sequence.intervals import intervals
@@ -118,3 +120,29 @@ def test_a_placeholder_in_data_is_no_image(text: str) -> None:
 def test_a_text_alone_is_an_ordinary_sequence() -> None:
     built = build(make_example("ab"))
     assert (only(built), list(built.sequences[0].objectives)) == ([BOS, *ids("ab"), EOS], [0, TEXT, TEXT, TEXT])
+
+
+PARTS = st.lists(
+    st.one_of(st.integers(0, 3), st.sampled_from(["", " ", "\n", "ab", "a b <|image_pad|>", "xyz"])), max_size=9
+)
+
+
+@given(PARTS, st.integers(3, 12), st.sampled_from(["window", "truncate"]), st.booleans())
+def test_every_image_has_a_target_behind_it_and_each_text_token_is_one_once(
+    parts: list[str | int], max_tokens: int, overlong: str, join_blank: bool
+) -> None:
+    example = make_example(*parts, images=tuple(make_image(number=number) for number in range(4)))
+    built = build(example, max_tokens=max_tokens, overlong=overlong, join_blank=join_blank)
+    whole = build(example, max_tokens=1000, join_blank=join_blank)
+    targets = []
+    for sequence in built.sequences:
+        found = sequence.input_ids.tolist()
+        assert len(found) <= max_tokens
+        assert [place for place, token in enumerate(found) if token == IMAGE] == [slot.start for slot in sequence.slots]
+        assert all(any(sequence.objectives[slot.start :]) for slot in sequence.slots)
+        targets += [token for token, objective in zip(found, sequence.objectives, strict=True) if objective]
+    for one in whole.sequences:
+        every = [token for token, objective in zip(one.input_ids.tolist(), one.objectives, strict=True) if objective]
+        assert targets == (every if overlong == "window" else every[: len(targets)])
+    shown = {slot.image for sequence in built.sequences for slot in sequence.slots}
+    assert built.reason or built.changes.get("images_dropped", 0) == 4 - len(shown)
