@@ -68,6 +68,16 @@ def test_a_span_is_two_longer_than_its_slots(image_size: int, span: int) -> None
     assert found.count(PATCH) == 2 * (span - 2)
 
 
+@pytest.mark.parametrize(("sizes", "spans"), [(((14, 14), (28, 28)), [3, 3]), (((29, 29), (57, 56)), [6, 8])])
+def test_spans_of_pictures_in_their_own_size(sizes: tuple[tuple[int, int], ...], spans: list[int]) -> None:
+    example = make_example(0, " test ", 1, "a", images=tuple(make_image(*size) for size in sizes))
+    (sequence,) = build(example, processor="patch-budget", image_size=None).sequences
+    found = sequence.input_ids.tolist()
+    starts, ends = ([k for k, token in enumerate(found) if token == mark] for mark in (START, END))
+    assert [end + 1 - start for start, end in zip(starts, ends, strict=True)] == spans
+    assert [slot.count + 2 for slot in sequence.slots] == spans
+
+
 def test_targets_are_those_of_the_shifted_labels() -> None:
     # One token an image, none around it, and no target at the end.
     example = make_example(0, "ab", 1, "c")
