@@ -77,8 +77,8 @@ def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: py
             ["--set", "imagesize=3"],
             3,
             (
-                "recipe vlm has no setting 'imagesize'; it has bos, eos, image_start, image_patch, image_end, "
-                "supervise_eos, separator, captions, processor, image_size, patch, merge\n"
+                "captions, seed, one_image_rows, patch, merge, resampling, normalisation, crop_percent, mirror, "
+                "image_size\n"
                 "Next: write --set KEY=VALUE with one of these (did you mean image_size?)\n"
             ),
         ),
