@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from shardkit.prepare.report.schema import schema
 @options(json_option, quiet_option)
 @click.pass_context
 def command(context: click.Context, *, as_json: bool, quiet: bool) -> None:
-    """Print reasons of exclusions, exit codes, tables and the options of every command, as data.
+    """Print reasons of exclusions, exit codes, tables, settings of recipes and options of commands, as data.
 
     \b
     shardkit schema --json
@@ -25,16 +26,23 @@ def command(context: click.Context, *, as_json: bool, quiet: bool) -> None:
 
 
 def _commands(context: click.Context) -> dict[str, dict[str, Any]]:
-    """Command -> option -> what it takes, for every command of the program."""
+    """Command -> option -> what it takes, for every command of the program; those of a group by both names."""
     group = context.parent
     if group is None or not isinstance(group.command, click.Group):
         return {}
-    found = {}
-    for name in group.command.list_commands(group):
-        command_ = group.command.get_command(group, name)
-        if command_ is not None:
-            found[name] = {"help": command_.get_short_help_str(200), "options": _options(command_)}
-    return found
+    return {
+        name: {"help": command_.get_short_help_str(200), "options": _options(command_)}
+        for name, command_ in _all(group.command, group)
+    }
+
+
+def _all(group: click.Group, context: click.Context, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(context):
+        command_ = group.get_command(context, name)
+        if isinstance(command_, click.Group):
+            yield from _all(command_, context, f"{before}{name} ")
+        elif command_ is not None:
+            yield f"{before}{name}", command_
 
 
 def _options(command_: click.Command) -> dict[str, dict[str, Any]]:

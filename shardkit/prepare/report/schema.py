@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from shardkit import errors
 from shardkit.errors import ShardkitError
+from shardkit.media.processors import PROCESSORS
 from shardkit.prepare.decontaminate import reasons as decontaminate
 from shardkit.prepare.dedup import reasons as dedup
 from shardkit.prepare.ingest import reasons as ingest
@@ -30,7 +32,7 @@ OTHER_CODES = {0: "done, or unchanged", 2: "usage", 130: "interrupted (SIGINT)",
 
 
 def schema() -> dict[str, Any]:
-    """reasons by stage, exit codes, tables with their columns, and format versions."""
+    """reasons by stage, exit codes, tables with their columns, recipes and image processors with their settings, versions."""
     kinds: list[type[ShardkitError]] = [ShardkitError, *ShardkitError.__subclasses__()]
     return {
         "reasons": REASONS,
@@ -40,5 +42,12 @@ def schema() -> dict[str, Any]:
         },
         "errors": (errors.__doc__ or "").strip(),
         "tables": {name: {field.name: str(field.type) for field in table} for name, table in TABLES.items()},
+        "recipes": {name: _settings(tokenize.configure(kind, {}).recipe()) for name, kind in tokenize.RECIPES.items()},
+        "processors": {name: _settings(asdict(kind())) for name, kind in PROCESSORS.items()},
         "format_versions": FORMAT_VERSIONS,
     }
+
+
+def _settings(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Setting -> its default."""
+    return {key: value for key, value in recipe.items() if key not in ("name", "version", "image_processor")}

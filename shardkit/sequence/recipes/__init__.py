@@ -1,6 +1,6 @@
 """Recipes: example -> sequences. A recipe is one file and one line here.
 
-configure(RECIPES["vlm"], {"image_size": "56"})   ->  Vlm(image_size=56)
+configure(RECIPES["vlm"], {"image_size": "56"})   ->  Vlm(processor=Square(image_size=56))
 bind(recipe, tokenizer.controls)                  ->  the same with the names of the tokenizer's control tokens
 recipe.build(example, tokenizer, processor, ...)  ->  Built: sequences, or a reason
 """

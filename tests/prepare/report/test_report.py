@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shardkit.errors import ConfigError
+from shardkit.media.processors import PROCESSORS
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
 from shardkit.prepare.report.head import head
@@ -16,6 +17,7 @@ from shardkit.prepare.report.schema import REASONS, schema
 from shardkit.prepare.report.stats import StatsConfig, quantiles, run
 from shardkit.prepare.split.config import SplitConfig, parse_ratios
 from shardkit.prepare.split.run import run as split
+from shardkit.sequence.recipes import RECIPES
 from shardkit.store import Dataset
 from tests.prepare.builders import example, png, write
 
@@ -124,6 +126,15 @@ def test_long_texts_and_control_characters_are_shortened(tmp_path: Path):
     assert shown["text"].startswith("line\\none\\x1b[31mxxx")
     assert shown["text"].endswith("...")
     assert shown["num_characters"] == 513
+
+
+def test_schema_names_recipes_and_processors_with_their_settings():
+    found = schema()
+    assert set(found["recipes"]) == set(RECIPES)
+    assert found["recipes"]["vlm"]["image_size"] == 224
+    assert found["recipes"]["vlm"]["processor"] == "square"
+    assert set(found["processors"]) == set(PROCESSORS)
+    assert found["processors"]["tiles"]["max_tiles"] == 4
 
 
 def test_schema_names_reasons_and_exit_codes():
