@@ -4,8 +4,8 @@
     pillow     simplejpeg where it is there,   Pillow             Pillow         pillow-rgb/1, as datasets do
                with Pillow's very pixels
     turbo      simplejpeg, at a smaller scale  Pillow             torch          turbo-rgb/1 with all versions
-               where the picture keeps twice
-               the size it is shown at
+               where three pixels are left for
+               each one that is shown
 
 `pillow` gives the same pixels on every machine; `turbo` gives others by a hair, in half the time or less.
 """
@@ -29,8 +29,9 @@ DECODERS = ("pillow", "turbo")
 
 _TORCH = {"bilinear": "bilinear", "bicubic": "bicubic"}
 """Filters of Pillow that torch has alike."""
-_KEPT = 2
-"""Times the size it is shown at, that a picture is decoded at least. With less, chroma and aliasing show (PSNR under 35)."""
+_KEPT = 3
+"""Pixels that a picture is decoded to, on each side, for each one that is shown. With two, photographs come out at a PSNR
+down to 33 dB from the canonical pixels; with three, 38."""
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -79,8 +80,8 @@ class Pictures:
         if size is not None:
             geometry = self._checked(*size, out, shown)
             view = self._view(*size, chance)
-            least = self._least(size, geometry, view)
-            pixels = turbo.decode_plain(data, size, self._scratch(), least=least)
+            scale = self._scale(size, geometry, view)
+            pixels = turbo.decode_plain(data, size, self._scratch(), scale=scale)
             if pixels is not None:
                 part = view.scaled(pixels.shape[:2], size).of(pixels) if view else pixels
                 if self._turbo:
@@ -93,7 +94,7 @@ class Pictures:
         view = self._view(image.height, image.width, chance)
         image = view.of_image(image) if view else image
         if self._turbo:
-            self._put_by_torch(np.asarray(image), geometry, out)
+            self._put_by_torch(np.array(image), geometry, out)
         else:
             out[...] = self._processor.pixels(image, geometry)
 
@@ -109,12 +110,16 @@ class Pictures:
     def _view(self, height: int, width: int, chance: int | None) -> View | None:
         return None if chance is None else view_of(self._processor, height, width, chance)
 
-    def _least(self, size: tuple[int, int], geometry: Geometry, view: View | None) -> int:
-        """Pixels that the shorter side has to keep for the view to be shown from `_KEPT` times its size."""
+    def _scale(self, size: tuple[int, int], geometry: Geometry, view: View | None) -> int:
+        """How much smaller a picture can be decoded, so that `_KEPT` pixels are left for each one of the view."""
         if not self._turbo or self._processor.resampling not in _TORCH:
-            return 0
+            return 1
         part = (view.height, view.width) if view else size
-        return max(-(-shown * _KEPT * min(size) // of) for shown, of in zip(geometry.shown, part, strict=True))
+        return max(
+            scale
+            for scale in turbo.SCALES
+            if scale == 1 or all(of >= _KEPT * side * scale for of, side in zip(part, geometry.shown, strict=True))
+        )
 
     def _put_by_torch(self, part: Pixels, geometry: Geometry, out: Pixels) -> None:
         height, width = geometry.shown

@@ -30,6 +30,8 @@ FRAMES = (0xC0, 0xC1, 0xC2)
 _SOS, _EXIF, _ICC, _ADOBE = 0xDA, 0xE1, 0xE2, 0xEE
 _YCBCR = 1
 _COMPONENTS = ((1,), (1, 2, 3), (0, 1, 2))
+SCALES = (1, 2, 4, 8)
+"""How much smaller a picture can be decoded. The scales between them are no faster, and not as near to an average."""
 _FILLED = 128
 """Grey of what libjpeg fills up; see `shardkit.media.premature`."""
 
@@ -96,27 +98,26 @@ def _upright(segment: bytes) -> bool:
     return segment.startswith(b"Exif\0\0") and exif_orientation(segment) in (None, 1)
 
 
-def decode_plain(data: bytes | memoryview, size: tuple[int, int], scratch: Scratch, *, least: int = 0) -> Pixels | None:
+def decode_plain(data: bytes | memoryview, size: tuple[int, int], scratch: Scratch, *, scale: int = 1) -> Pixels | None:
     """[H, W, 3] of a plain JPEG of that size, in the memory of `scratch`: of use until it is used again.
 
     Args:
-        least: 0 = full scale; else a picture that is at least twice as large on its shorter side is decoded at a
-            smaller scale, where its shorter side keeps so many pixels.
+        scale: one of SCALES; the sides become a `scale`th, rounded up.
 
     Returns:
         None where it is for Pillow to judge.
     """
     import simplejpeg
 
-    height, width = size
-    options = {"min_height": least, "min_width": least, "min_factor": 2} if least and min(size) >= 2 * least else {}
+    height, width = (-(-side // scale) for side in size)
+    options = {"min_height": height, "min_width": width, "min_factor": scale} if scale > 1 else {}
     try:
         pixels: Pixels = simplejpeg.decode_jpeg(
             data, colorspace="RGB", fastdct=False, fastupsample=False, buffer=scratch.get(height * width * 3), **options
         )
     except (ValueError, RuntimeError):
         return None
-    if pixels.shape[:2] != size and not options:
+    if pixels.shape[:2] != (height, width):
         return None
     return None if (pixels[-1, -1] == _FILLED).all() else pixels
 
