@@ -11,7 +11,6 @@ with `resume` ends with the same bits.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.loader.device import Batch
+from shardkit.sequence.cost import cost
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
@@ -30,13 +30,14 @@ from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import read_facts
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
+from shardkit.trainer.norms import ObjectiveNorms, by_part
 from shardkit.trainer.objective import by_name, combine
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.run import locked, open_run, settle
 from shardkit.trainer.trainee import Trainee, begin, content_of, open_loaders, restore, too_few_packs
 
-COUNTS = ("sequences", "images", "pixels", "tokens", "supervised_tokens")
-"""What the log counts of a step, over all ranks."""
+COUNTS = ("sequences", "images", "pixels", "tokens", "image_tokens", "supervised_tokens", "cost", "room")
+"""What the log counts of a step, over all ranks: `cost` as shardkit.sequence.cost has it, `room` is what packs could hold."""
 NOTHING_THERE = "no checkpoint is there, it begins anew"
 Record = dict[str, Any]
 """One step, as it stands in the log."""
@@ -121,52 +122,63 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     Raises:
         ConfigError: where loss or gradient are no numbers any more; nothing is updated then.
     """
-    model, config = trainee.model, trainee.config
-    began = time.perf_counter()
-    batches = [next(stream) for stream in streams]
-    waited = time.perf_counter() - began
+    model, config, task, clock = trainee.model, trainee.config, trainee.task, trainee.clock
+    clock.start()
+    with clock.part("data"):
+        batches = [next(stream) for stream in streams]
 
-    task = trainee.task
     denominators = task.denominators(batches[0])
     sums = torch.zeros(len(task.names), dtype=torch.float64)
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    every = config.objective_norms_every
+    norms = ObjectiveNorms(names=task.names, parameters=trained) if every and step % every == 0 else None
     for batch in batches:
-        part = task.sums(model, batch)
-        if part.requires_grad:  # not so where the language model is frozen and the batch has no image
-            combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
+        with clock.part("forward"):
+            part = task.sums(model, batch)
+        with clock.part("backward"):
+            if part.requires_grad:  # not so where the language model is frozen and the batch has no image
+                if norms:
+                    norms.add(part, denominators)
+                combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
         sums += part.detach()
         counts += count(batch)
 
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    gradients = []
     for parameter in trained:
         # A rank without an image takes part in the sums too, and every update touches the same parameters.
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        gradients.append(parameter.grad)
-    sum_over_ranks([sums, counts, *gradients])
+    with clock.part("communication"):
+        sum_over_ranks([sums, counts, *(parameter.grad for parameter in trained if parameter.grad is not None)])
     loss = float(combine(sums, denominators, task.weights))
-    norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
-    if not math.isfinite(loss + norm):
-        raise ConfigError(
-            f"the loss is {loss} and its gradient has the norm {norm}",
-            where=f"step {step}, batch {batches[0].batch_id}",
-            hint="lower --lr in a new --out; the last checkpoint is from before this step",
-        )
-    for group in trainee.optimizer.param_groups:
-        group["lr"] = learning_rate(config, step)
-    trainee.optimizer.step()
-    trainee.optimizer.zero_grad(set_to_none=True)
+    pulls = by_part(model)
+    with clock.part("update"):
+        norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
+        if not math.isfinite(loss + norm):
+            raise ConfigError(
+                f"the loss is {loss} and its gradient has the norm {norm}",
+                where=f"step {step}, batch {batches[0].batch_id}",
+                hint="lower --lr in a new --out; the last checkpoint is from before this step",
+            )
+        for group in trainee.optimizer.param_groups:
+            group["lr"] = learning_rate(config, step)
+        trainee.optimizer.step()
+        trainee.optimizer.zero_grad(set_to_none=True)
 
-    seconds = time.perf_counter() - began
+    counted = dict(zip(COUNTS, counts.tolist(), strict=True))
+    timed = clock.stop()
+    seconds = float(str(timed["seconds"]))
     return {
         "step": step,
         "loss": loss,
         "loss_by_objective": by_name(task.names, sums, denominators),
-        **dict(zip(COUNTS, counts.tolist(), strict=True)),
+        **counted,
+        "padding": round(1 - counted["tokens"] / counted["room"], 6) if counted["room"] else 0.0,
+        "per_second": {name: round(counted[name] / seconds, 1) for name in COUNTS if name != "room"},
         "grad_norm": norm,
+        "grad_norm_by_part": pulls,
+        **({"grad_norm_by_objective": norms.found(denominators)} if norms else {}),
         "lr": learning_rate(config, step),
-        "seconds": round(seconds, 6),
-        "data_wait_share": round(waited / seconds, 4),
+        **timed,
         "batch_id": batches[0].batch_id,
     }
 
@@ -188,13 +200,19 @@ def endless(loader: StreamingLoader) -> Iterator[Batch]:
 
 def count(batch: Batch) -> Tensor:
     """The batch in units of COUNTS."""
+    lengths_D = torch.diff(batch.cu_seq_lens_q).long()
+    pixels = batch.image_sizes.long().prod(1).sum()
+    patches = batch.image_grid_thw.long().prod(1).sum()
     return torch.tensor(
         [
             len(batch.example_ids),
             len(batch.image_slots),
-            int(batch.image_sizes.long().prod(1).sum()),
+            int(pixels),
             batch.input_ids.numel(),
+            int(batch.image_slots.sum()),
             int((batch.shift_labels != -100).sum()),
+            int(cost(lengths_D, 0).sum() + cost(0, patches)),
+            batch.info.figures.capacity if batch.info and batch.info.figures else batch.input_ids.numel(),
         ]
     )
 

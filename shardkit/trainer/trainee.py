@@ -12,6 +12,7 @@ from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import build_model, build_optimizer, take_weights, weights_digest
+from shardkit.trainer.clock import Clock
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.model import VisionLanguage
@@ -28,6 +29,7 @@ class Trainee:
     model: VisionLanguage
     optimizer: torch.optim.Optimizer
     task: Task
+    clock: Clock
     loaders: tuple[StreamingLoader, ...]
     """One a micro-step"""
     stages: list[dict[str, Any]]
@@ -94,6 +96,7 @@ def begin(
         model=model,
         optimizer=build_optimizer(model, config),
         task=task,
+        clock=Clock(model.vision),
         loaders=loaders,
         stages=stage_record(config, facts, start=start),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +107,28 @@ def test_the_log_counts_what_a_step_saw(tokens: Path, tmp_path: Path):
         # bos, image_start, four slots, image_end are no targets.
         assert record["supervised_tokens"] == record["tokens"] - 7 * record["sequences"]
         assert record["loss_by_objective"] == {"ocr": pytest.approx(record["loss"])}
-        assert 0 <= record["data_wait_share"] <= 1
+        assert record["image_tokens"] == 4 * record["images"]
+        # 12,288 for each patch of 14 pixels, and for each token besides its own attention.
+        assert record["cost"] > 12_288 * (record["tokens"] + 16 * record["images"])
+        assert (record["room"], record["padding"]) == (64, pytest.approx(1 - record["tokens"] / 64))
+        parts = record["seconds_by_part"]
+        assert set(parts) == {"data", "encoder", "forward", "backward", "communication", "update"}
+        assert all(parts[name] > 0 for name in ("data", "encoder", "forward", "backward", "update"))
+        assert sum(parts.values()) <= record["seconds"] * 1.001
+        assert record["per_second"]["tokens"] == pytest.approx(record["tokens"] / record["seconds"], rel=0.01)
+        assert 0 < record["step_p50"] <= record["step_p99"]
+        assert record["peak_memory_mb"] > 100
+
+
+def test_norms_of_parts_and_objectives(tokens: Path, tmp_path: Path):
+    train(make_config(tokens, tmp_path / "run", steps=2, objective_norms_every=2, clip=1e9))
+    first, second = log_of(tmp_path / "run")
+    assert "grad_norm_by_objective" not in first
+    parts = second["grad_norm_by_part"]
+    assert set(parts) == {"lm", "vision"}
+    assert math.hypot(*parts.values()) == pytest.approx(second["grad_norm"], rel=1e-5)
+    # There is one objective, of weight 1: its gradient is the whole one.
+    assert second["grad_norm_by_objective"] == {"ocr": pytest.approx(second["grad_norm"], rel=1e-5)}
 
 
 def test_a_run_is_never_overwritten(tokens: Path, tmp_path: Path):
