@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
+from jinja2.filters import do_indent
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
@@ -39,7 +40,7 @@ _FILTERS = frozenset([
     "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "round", "safe",
     "select", "selectattr", "sort", "string", "title", "trim", "unique", "upper",
 ])  # fmt: skip
-"""Those of jinja2 that stay; join, replace and tojson are our own. Others make texts of any size, or are random."""
+"""Those of jinja2 that stay; indent, join, replace and tojson are our own. Others make texts of any size, or are random."""
 
 _TEXT = frozenset([
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
@@ -142,7 +143,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             finalize=_finalize,
         )
         self.filters = {name: function for name, function in self.filters.items() if name in _FILTERS}
-        self.filters |= {"join": _join, "list": _list, "replace": _replace, "tojson": _tojson}
+        self.filters |= {"indent": _indent, "join": _join, "list": _list, "replace": _replace, "tojson": _tojson}
         self.filters |= {"_each": _each, "_bounded": _bounded}
         self.globals = {name: self.globals[name] for name in ("range", "dict", "namespace")}
 
@@ -286,6 +287,13 @@ def _join(context: Context, values: Iterable[Any], d: str = "", attribute: str |
 @pass_context
 def _replace(context: Context, text: Any, old: str, new: str, count: int = -1) -> str:
     return _replace_text(_meter(context), str(text), str(old), str(new), count)
+
+
+@pass_context
+def _indent(context: Context, text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    room = width if isinstance(width, int) else len(width)
+    _meter(context).text(len(text) + max(0, room) * (text.count("\n") + 1))
+    return do_indent(text, width, first, blank)
 
 
 def _join_texts(meter: Meter, between: str, values: Iterable[str]) -> str:

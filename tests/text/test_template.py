@@ -197,6 +197,7 @@ HOSTILE = {
     "format": "{{ '{0.__class__}'.format(1) }}",
     "format-width": "{{ '{:>999999999}'.format(1) }}",
     "percent": "{{ '%999999999d' % 1 }}",
+    "indent": "{{ 'a\\nb' | indent(999999999) }}",
     "pad": "{{ 'a'.ljust(999999999) }}",
     "change-the-data": "{{ messages.append(1) }}",
     "change-a-turn": "{{ messages[0].update({'role': 'x'}) }}",
@@ -274,7 +275,7 @@ def test_templates_of_others_have_what_they_are_used_to() -> None:
         "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}"
         "{% if m.role == 'assistant' %}{% generation %}[{{ m['content'] | trim }}]{% endgeneration %}"
         "{% else %}{{ m.content.strip() | upper }}{% endif %}{% endfor %}"
-        "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{{ tools | tojson(indent=1) }}"
+        "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{{ tools | tojson(indent=1) | indent(2) }}"
     )
     template = ChatTemplate(source=source, tokens=(("bos_token", "<s>"),))
     messages = [
@@ -282,7 +283,7 @@ def test_templates_of_others_have_what_they_are_used_to() -> None:
         {"role": "user", "content": " a "},
         {"role": "assistant", "content": " b "},
     ]
-    assert template.render(messages, tools=["\u4e00"]) == '<s>A[b][\n "\u4e00"\n]'  # fmt: skip
+    assert template.render(messages, tools=["\u4e00"]) == '<s>A[b][\n   "\u4e00"\n  ]'  # fmt: skip
 
 
 # ------------------------------------------------------------------ files and digests
