@@ -3,11 +3,12 @@
     python benchmarks/bench_dedup.py quality [--data DIR] [--part NAME] [--json]
     python benchmarks/bench_dedup.py speed [--texts N] [--images N] [--json]
     python benchmarks/bench_dedup.py semantic [--data DIR] [--json]
+    python benchmarks/bench_dedup.py crowds [--words N] [--crops N] [--json]
 
 `quality` runs the real stages over the truth sets of a folder like shared/data; a part that has no data there is left
 out. Peers (imagehash, datasketch, rensa, datatrove: the extra `bench`) are measured in the same run where they are
 installed. `speed` is from an ingested dataset to the committed view, with two workers, at a quarter, a half and all of
-the texts.
+the texts. `crowds` is many pictures that look alike, through dedup, split and audit.
 """
 
 from __future__ import annotations
@@ -79,7 +80,14 @@ def semantic(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-COMMANDS = {"quality": quality, "speed": speed, "semantic": semantic}
+def crowds(options: argparse.Namespace) -> dict[str, Any]:
+    bench_ingest, dedup_crowds = importlib.import_module("bench_ingest"), importlib.import_module("dedup_crowds")
+    bench_ingest.adopt_orphans()
+    with tempfile.TemporaryDirectory() as folder:
+        return {"rows": dedup_crowds.crowds(options.data, Path(folder), words=options.words, crops=options.crops)}
+
+
+COMMANDS = {"quality": quality, "speed": speed, "semantic": semantic, "crowds": crowds}
 
 
 def lines(found: Any, depth: int = 0) -> list[str]:
@@ -109,6 +117,9 @@ def main() -> None:
             command.add_argument("--data", type=Path, help="folder of truth sets (default: data in --shared)")
         if name == "quality":
             command.add_argument("--part", action="append", choices=list(PARTS), help="only this section; repeatable")
+        if name == "crowds":
+            command.add_argument("--words", type=int, default=4, help="pictures of each of 1,728 words")
+            command.add_argument("--crops", type=int, default=600, help="of one photograph")
         if name == "speed":
             command.add_argument("--texts", type=int, default=200_000)
             command.add_argument("--images", type=int, default=20_000)

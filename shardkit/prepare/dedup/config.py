@@ -164,7 +164,8 @@ class DedupResult:
     counts: Mapping[str, Any]
     """In examples: read, kept, excluded, excluded_by_reason."""
     report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate, relations: as in the manifest."""
+    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate, relations, crowded, vectors:
+    as in the manifest."""
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 

@@ -44,6 +44,7 @@ _AFTER_ONE_ROUND = (64, 0.9)
 and in the best one after a round. Copies are well inside, nine in ten others of a crowd are not."""
 _AT_A_TIME = 64
 _FITS_AT_A_TIME = 2048
+_BEGUN_AT_A_TIME = 1 << 14
 _PREVIEWS_AT_A_TIME = 16
 """Around one window of each: 2.7 MB of sums, which stay in the cache of a core."""
 
@@ -137,6 +138,22 @@ def margins_of(previews: Previews) -> tuple[Codes, npt.NDArray[np.int8]]:
         middle = np.median(sums, axis=1, keepdims=True)
         order[part] = np.argsort(np.abs(sums - middle), axis=1, kind="stable")
     return codes, order
+
+
+def begin(queries: Previews, others: Previews, query: Numbers, other: Numbers, windows: Numbers) -> Numbers:
+    """[n] bits that differ in the windows that a fit would begin with; see fit."""
+    whole, out = _FINE_OF[0], np.empty(len(query), np.int64)
+    bits = np.empty((len(queries), FINE_BITS // 64), np.uint64)
+    for start in range(0, len(queries), _AT_A_TIME):
+        block = slice(start, start + _AT_A_TIME)
+        bits[block] = _packed((whole @ queries[block].astype(np.float64) @ whole.T).reshape(-1, FINE_BITS))
+    order = np.lexsort((windows, other))
+    for start in range(0, len(order), _BEGUN_AT_A_TIME):
+        part = order[start : start + _BEGUN_AT_A_TIME]
+        shown, which = np.unique(other[part], return_inverse=True)
+        there, window = _shown_in(others[shown].astype(np.float64), which, _START[windows[part]])
+        out[part] = np.bitwise_count(_packed(there)[window] ^ bits[query[part]]).sum(1, dtype=np.int64)
+    return out
 
 
 def fit(

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from shardkit.media.preview import SIDE
 from shardkit.prepare.dedup import whole, windows
 from shardkit.prepare.dedup.edges import Indices, NearEdges
 from shardkit.prepare.dedup.hashes import (
@@ -49,6 +50,7 @@ THRESHOLDS = (FLOOR, 0.86, 0.87, THRESHOLD, 0.9, 0.93, 0.97)
 DETAILS = 3
 """bits compared, bits that differ, place in VARIANTS"""
 TRANSFORMS = ("mirror", "rotate")
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -92,7 +94,7 @@ def search(
     """
     # Which members of a large bucket are compared depends on their places: their order is that of the hashes, and
     # pictures come before pages, of which there may be many of one form.
-    order = np.lexsort((*images.fine.T, images.salt, images.classes))
+    order = np.lexsort((_preview_keys(images), *images.coarse.T, *images.fine.T, images.salt, images.classes))
     placed = images.take(order)
     sides = None if first is None else order < first
     crowd = np.zeros(len(order), np.bool_)
@@ -111,6 +113,16 @@ def search(
     crowded = np.zeros(len(order), np.bool_)
     crowded[order] = crowd
     return Looked(edges=_best(parts, order), crowded=crowded)
+
+
+def _preview_keys(images: ImageHashes) -> Keys:
+    """[U] one number for each preview; previews that differ have different ones, but for a chance of 2 ** -64."""
+    words = images.preview.reshape(len(images), SIDE * SIDE).view(np.uint64)
+    odd = (np.arange(words.shape[1], dtype=np.uint64) * _SPREAD) | np.uint64(1)
+    keys = np.zeros(len(images), np.uint64)
+    for column, factor in zip(words.T, odd, strict=True):
+        keys += (column ^ (column >> np.uint64(31))) * factor
+    return keys
 
 
 def _ways(

@@ -237,6 +237,12 @@ def _decide(
             name: changes.counts[key]
             for name, key in (("moved", "captions"), ("examples", "receivers"), ("left_out", "left_out"))
         },
+        # What shares keys with more than it was compared with: a split compares it again among the rows that are left.
+        "crowded": {
+            level: int(crowded.sum())
+            for level, crowded in (("perceptual", near.lists.crowded), ("text", near.crowded))
+            if level in levels
+        },
         "vectors": near.vectors.report,
     }
     return view, tally, report

@@ -28,7 +28,7 @@ from shardkit.prepare.dedup.hashes import (
     salted,
     samples,
 )
-from shardkit.prepare.dedup.keys import Keys
+from shardkit.prepare.dedup.keys import Keys, group_starts
 
 VARIANTS = (
     "as it is", "turned by 90 degrees", "turned by 180 degrees", "turned by 270 degrees",
@@ -56,7 +56,11 @@ _TURNED = 3
 """A bit of a mirrored or turned picture counts three times: the same thing lies on many tables, one way round or another."""
 PER_KEY = 16
 """Windows of a key that a picture is compared with: linear, however many look alike."""
+NEAREST = 32
+"""Others that a picture is fitted to, of those that it met."""
 _LOWER = np.uint64(0xFFFFFFFF)
+_FITS = int((1 - THRESHOLD) * crops.FINE_BITS)
+"""Bits inside a window that may differ between copies."""
 _ALIKE = int((1 - THRESHOLD) * FINE_BITS)
 """Bits of the fine hash that may differ between copies."""
 
@@ -129,9 +133,17 @@ def find(shown: Shown, ways: Sequence[Sought], variant: int, *, known: Indices) 
             pairs.add(one[~whole], two[~whole])
     one, two = alike.result()
     one, two = own[one], own[two]
+    asked = _begun(shown, (turned, wanted), *pairs.result())
+    # Of two sides each sees all of the other.
+    if all(sought.sides is None for sought in ways):
+        kept = asked.nearest()
+        for sought in ways:
+            if sought.crowd is not None:
+                sought.crowd[own[np.concatenate([asked.one[~kept], asked.two[~kept]])]] = True
+        asked = asked.take(kept)
     return joined_edges(
         edges_of(one, two, FINE_BITS, differing(shown.images.fine, one, two), 0),
-        _measured(shown, variant, (turned, wanted), *pairs.result()),
+        _measured(shown, variant, turned, asked),
     )
 
 
@@ -144,17 +156,63 @@ def measured(shown: Shown, variant: int, one: Indices, two: Indices) -> Edges:
     turned = _variant(shown.images.preview[shown.units], variant)
     wanted, _ = crops.margins_of(turned)
     meet = may_meet(shown.images, one, two, silent=False)
-    return _measured(shown, variant, (turned, wanted), shown.place(one[meet]), shown.place(two[meet]))
+    asked = _begun(shown, (turned, wanted), shown.place(one[meet]), shown.place(two[meet]))
+    return _measured(shown, variant, turned, asked)
 
 
-def _measured(shown: Shown, variant: int, asked: tuple[crops.Previews, Keys], one: Indices, two: Indices) -> Edges:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Asked:
+    """P pairs of which one may be what a window of the other shows."""
+
+    one: Indices
+    two: Indices
+    """[P] place in `Shown`"""
+    windows: Indices
+    """[P, 2] the window of the second, and of the first, whose code is nearest to that of the other"""
+    begin: Indices
+    """[P, 2] bits that differ there; all of them where the codes are far"""
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> _Asked:
+        return _Asked(
+            one=self.one[chosen], two=self.two[chosen], windows=self.windows[chosen], begin=self.begin[chosen]
+        )
+
+    def nearest(self) -> npt.NDArray[np.bool_]:
+        """[P] which pairs are among the NEAREST nearest of one of both, by the window that they begin with."""
+        ends, other = np.concatenate([self.one, self.two]), np.concatenate([self.two, self.one])
+        order = np.lexsort((other, np.tile(self.begin.min(1), 2), ends))
+        starts = group_starts(ends[order])
+        rank = np.empty(len(ends), np.int64)
+        rank[order] = np.arange(len(ends)) - np.repeat(starts, np.diff(np.append(starts, len(ends))))
+        one, two = (rank < NEAREST).reshape(2, -1)
+        kept: npt.NDArray[np.bool_] = one | two
+        return kept
+
+
+def _begun(shown: Shown, asked: tuple[crops.Previews, Keys], one: Indices, two: Indices) -> _Asked:
     turned, wanted = asked
+    windows, begin = np.empty((len(one), 2), np.int64), np.full((len(one), 2), crops.FINE_BITS)
+    for way, (query, other) in enumerate(((one, two), (two, one))):
+        windows[:, way], distance = _nearest(shown.codes, wanted, query, other)
+        near = np.flatnonzero(distance <= _CODE_DISTANCE)
+        begin[near, way] = crops.begin(
+            turned, shown.images.preview[shown.units], query[near], other[near], windows[near, way]
+        )
+    return _Asked(one=one, two=two, windows=windows, begin=begin)
+
+
+def _measured(shown: Shown, variant: int, turned: crops.Previews, asked: _Asked) -> Edges:
     both = turned, shown.images.preview[shown.units]
-    forth = _fitted(shown.codes, wanted, both, one, two)
-    back = _fitted(shown.codes, wanted, both, two, one)
-    differ = np.minimum(forth, back) * (_TURNED if 0 < variant < _QUARTERS else 1)
+    # The way that begins nearer proves most pairs; where it does, the other is not gone.
+    sooner = asked.begin.argmin(1)
+    times = _TURNED if 0 < variant < _QUARTERS else 1
+    differ = _fitted(both, asked, sooner)
+    open_ = (differ * times > _FITS) | (asked.begin[:, 0] == asked.begin[:, 1])
+    differ[open_] = np.minimum(differ[open_], _fitted(both, asked.take(open_), 1 - sooner[open_]))
+    differ *= times
     keep = np.flatnonzero(differ <= most(crops.FINE_BITS))
-    return edges_of(shown.units[one[keep]], shown.units[two[keep]], crops.FINE_BITS, differ[keep], variant)
+    one, two = asked.one[keep], asked.two[keep]
+    return edges_of(shown.units[one], shown.units[two], crops.FINE_BITS, differ[keep], variant)
 
 
 def key_of(one: Indices, two: Indices) -> Indices:
@@ -170,15 +228,14 @@ def _among(keys: Indices, known: Indices) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _fitted(
-    codes: Keys, wanted: Keys, both: tuple[crops.Previews, crops.Previews], query: Indices, other: Indices
-) -> Indices:
-    """[P] bits that differ in the best window of the other; all of them where the greys do not go together."""
-    window, distance = _nearest(codes, wanted, query, other)
-    near = np.flatnonzero(distance <= _CODE_DISTANCE)
-    differ, correlation = crops.fit(*both, query[near], other[near], window[near])
-    out = np.full(len(query), crops.FINE_BITS)
-    out[near] = np.where(correlation >= _CORRELATION, differ, crops.FINE_BITS)
+def _fitted(both: tuple[crops.Previews, crops.Previews], asked: _Asked, way: Indices) -> Indices:
+    """[P] bits that differ in the best window, one way or the other; all of them where the greys do not go together."""
+    each = np.arange(len(way))
+    begun = np.flatnonzero(asked.begin[each, way] < crops.FINE_BITS)
+    query, other = (np.where(way == side, asked.one, asked.two)[begun] for side in (0, 1))
+    differ, correlation = crops.fit(*both, query, other, asked.windows[begun, way[begun]])
+    out = np.full(len(way), crops.FINE_BITS)
+    out[begun] = np.where(correlation >= _CORRELATION, differ, crops.FINE_BITS)
     return out
 
 

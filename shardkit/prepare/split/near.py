@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,7 @@ from shardkit.engine import Progress
 from shardkit.errors import IntegrityError
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup import near_text, perceptual, semantic
+from shardkit.prepare.dedup.complete import merged
 from shardkit.prepare.dedup.edges import NearEdges, row_edges
 from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.dedup.keys import Keys, leading
@@ -115,11 +117,15 @@ def _dedup_of(dataset: Dataset) -> Dataset | None:
 
 
 def known_levels(rules: NearRules) -> frozenset[str]:
-    """The levels of which the input's dedup has found all pairs by the same rules."""
+    """The levels of which the input's dedup has compared all pairs by the same rules.
+
+    Not where there were crowds: among the rows that are left the first of a key are others, which it did not compare.
+    """
     dedup = rules.found_by
     if dedup is None or rules.text is None:
         return frozenset()
-    levels = frozenset(dedup.recipe.get("levels", ())) & {"perceptual", "text"}
+    crowded = dedup.manifest.report.get("crowded", {})
+    levels = frozenset(dedup.recipe.get("levels", ())) & {name for name, number in crowded.items() if not number}
     same = dedup.recipe.get("preset", "web") == rules.preset
     return levels if same else levels - {"text"}
 
@@ -199,23 +205,28 @@ def computed_pairs(
     levels: Sequence[str],
     *,
     unseen: slice,
+    present: npt.NDArray[np.bool_],
     workers: int,
     on_progress: Progress,
 ) -> Mapping[str, Pairs]:
     """Level -> pairs among all rows of the inputs, by content alone: neither workers nor the order of rows matter.
 
+    Where many share a key, each is compared with the first of them only. Which are the first is another matter among
+    those that are written; so what is crowded is compared again among these, as an audit will.
+
     Args:
         unseen: removed rows, whose pictures have no hashes in the inputs' tables; dedup's own edges tie them.
+        present: [N] rows that will be written.
     """
     signed = sign(inputs, (), workers=workers, on_progress=on_progress)
     found = {}
     if "text" in levels:
         with TemporaryDirectory(prefix="shardkit-") as folder:
-            found["text"] = _texts(inputs, signed, rows, rules, Path(folder), workers, on_progress)
+            found["text"] = _texts(inputs, signed, rows, rules, present, Path(folder), workers, on_progress)
     if "perceptual" in levels:
         seen = (signed.image_rows < unseen.start) | (signed.image_rows >= unseen.stop)
         images = {name: getattr(signed, name)[seen] for name in ("image_rows", "image_keys", "image_pixels")}
-        found["perceptual"] = _pictures(inputs, replace(signed, **images), rules)
+        found["perceptual"] = _pictures(inputs, replace(signed, **images), rules, present)
     return found
 
 
@@ -224,24 +235,53 @@ def _texts(  # noqa: PLR0917 - what a comparison of texts is told
     signed: Signed,
     rows: RowValues,
     rules: NearRules,
+    present: npt.NDArray[np.bool_],
     scratch: Path,
     workers: int,
     on_progress: Progress,
 ) -> Pairs:
-    positions, _ = distinct_texts(signed)
-    preset = near_text.PRESETS[rules.preset]
-    edges = near_text.find(
-        inputs, positions, preset=preset, workers=workers, scratch=scratch, on_progress=on_progress
-    ).above(rules.text or 1.0)
-    return rows.text[positions[edges.one]], rows.text[positions[edges.two]]
+    positions, text_of = distinct_texts(signed)
+    search = partial(
+        near_text.search,
+        inputs,
+        preset=near_text.PRESETS[rules.preset],
+        workers=workers,
+        scratch=scratch,
+        on_progress=on_progress,
+    )
+    looked = search(positions)
+    again = _again(looked.crowded, text_of[present & (text_of >= 0)])
+    parts = [(positions, looked.edges), (positions[again], search(positions[again]).edges if len(again) else None)]
+    ones, twos = [], []
+    for own, edges in parts:
+        near = (edges or NearEdges.none()).above(rules.text or 1.0)
+        ones.append(rows.text[own[near.one]])
+        twos.append(rows.text[own[near.two]])
+    return np.concatenate(ones), np.concatenate(twos)
 
 
-def _pictures(inputs: Inputs, signed: Signed, rules: NearRules) -> Pairs:
+def _again(crowded: npt.NDArray[np.bool_], present: Indices) -> Indices:
+    """The units that are compared again: crowded ones that are present; none where nothing is absent."""
+    there = np.zeros(len(crowded), np.bool_)
+    there[present] = True
+    return np.empty(0, np.int64) if there.all() else np.flatnonzero(crowded & there)
+
+
+def _pictures(inputs: Inputs, signed: Signed, rules: NearRules, present: npt.NDArray[np.bool_]) -> Pairs:
     """Each picture with each that looks like it; pages also need texts that agree, or none."""
     units = units_of(inputs, signed, near=True)
     if units.hashes is None or not len(units.page):
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    edges = perceptual.find(units.hashes, transforms=frozenset(rules.transforms)).above(rules.perceptual or 1.0)
+    transforms = frozenset(rules.transforms)
+    looked = perceptual.search(units.hashes, transforms=transforms)
+    edges = looked.edges
+    again = _again(looked.crowded, units.of_image[present[signed.image_rows]])
+    if len(again):
+        more = perceptual.find(units.hashes.take(again), transforms=transforms)
+        more = replace(more, one=again[more.one], two=again[more.two])
+        known = np.isin((more.one << 32) | more.two, (edges.one << 32) | edges.two)
+        edges = merged(edges, more.take(np.flatnonzero(~known)))
+    edges = edges.above(rules.perceptual or 1.0)
     ties = ~(units.page[edges.one] | units.page[edges.two])
     ties[_pages_that_agree(inputs, signed, units, edges, np.flatnonzero(~ties))] = True
     value = np.zeros(len(units.page), np.uint64)

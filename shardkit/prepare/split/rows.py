@@ -29,6 +29,7 @@ from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.declared import by_path
 from shardkit.prepare.split.near import NearRules, Pairs, RowValues, computed_pairs, known_levels, stored_pairs
 from shardkit.prepare.split.ties import LEVELS, Reading, Tied, id_bits, tie_slice
+from shardkit.prepare.split.times import UNKNOWN
 from shardkit.sequence.plan.mixer import mix64_array
 from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
@@ -278,6 +279,7 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
             rules,
             missing,
             unseen=slice(rows.num_own, rows.num_here),
+            present=_present(rows),
             workers=workers,
             on_progress=on_progress,
         )
@@ -290,6 +292,14 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
         values=np.concatenate([rows.values, id_bits("vector", rows.ids[of_vectors])]),
         levels=np.concatenate([rows.levels, np.full(len(of_vectors), _VECTOR, np.int8)]),
     )
+
+
+def _present(rows: Rows) -> npt.NDArray[np.bool_]:
+    """[N] rows that are written, as far as it is known before they are placed."""
+    present = np.arange(len(rows)) < rows.num_own
+    if len(rows.times):
+        present &= ~np.isin(rows.times, UNKNOWN)
+    return present
 
 
 def _not_known(rows: Rows, rules: NearRules, *, alone: bool) -> list[str]:

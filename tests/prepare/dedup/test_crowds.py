@@ -15,7 +15,7 @@ from PIL import Image
 
 from shardkit.media.phash import CLASSES
 from shardkit.media.preview import SIDE
-from shardkit.prepare.dedup import perceptual
+from shardkit.prepare.dedup import perceptual, windows
 from shardkit.prepare.dedup.buckets import FULL, across, bucket_pairs
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.perceptual import ImageHashes, Spoken
@@ -90,6 +90,46 @@ def test_a_pair_that_is_measured_has_the_score_of_the_search(previews: bool):
     known = dict(zip(zip(again.one.tolist(), again.two.tolist(), strict=True), again.score.tolist(), strict=True))
     for pair, score in zip(zip(found.one.tolist(), found.two.tolist(), strict=True), found.score.tolist(), strict=True):
         assert known[pair] == score
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("kind", "previews", "count"), [("picture", False, 300), ("page", False, 300), ("picture", True, 90)]
+)
+def test_what_some_find_was_found_among_all_or_is_found_again_among_their_crowded(
+    seed: int, count: int, previews: bool, kind: str
+):
+    images = alike(count, seed=seed, kind=kind, previews=previews)
+    looked = perceptual.search(images)
+    chance = np.random.default_rng(seed)
+    some = np.sort(chance.permutation(count)[: count // 2])
+    again = some[looked.crowded[some]]
+
+    def among(units: np.ndarray) -> set[tuple[int, int]]:
+        return {(int(units[one]), int(units[two])) for one, two in pairs_of(perceptual.find(images.take(units)))}
+
+    found = among(some)
+    assert found
+    assert found <= pairs_of(looked.edges) | among(again)
+    assert not found <= pairs_of(looked.edges), "nothing was to be found again"
+    # Nor does the order matter in which they come.
+    assert among(chance.permutation(some)) <= {pair for one, two in found for pair in ((one, two), (two, one))}
+
+
+def test_a_picture_is_fitted_to_its_nearest_others_only():
+    images = alike(120, seed=3, previews=True)
+    looked = perceptual.search(images)
+    ends = np.bincount(np.concatenate([looked.edges.one, looked.edges.two]), minlength=120)
+    assert ends.min() >= windows.NEAREST
+    assert len(looked.edges) <= 120 * windows.NEAREST
+    assert looked.crowded.all()
+
+
+def test_pages_of_one_text_meet_in_windows_however_many_others_there_are():
+    images = alike(300, seed=4, kind="page", previews=True)
+    salt = np.random.default_rng(4).permutation(np.repeat(np.arange(1, 151, dtype=np.uint64), 2))
+    found = perceptual.find(images.take(np.arange(300), salt=salt))
+    assert pairs_of(found) == {tuple(np.flatnonzero(salt == number).tolist()) for number in range(1, 151)}
 
 
 def test_the_first_see_every_other_and_nothing_else_is_answered():

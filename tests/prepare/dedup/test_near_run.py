@@ -8,7 +8,9 @@ import pytest
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.config import DedupConfig, DedupResult
+from shardkit.prepare.dedup.near import agrees
 from shardkit.prepare.dedup.run import run
+from shardkit.prepare.dedup.signatures import SHORT
 from shardkit.prepare.report.explain import explain
 from shardkit.store import Dataset
 from tests.prepare.builders import example, texts, write
@@ -74,6 +76,13 @@ def test_pages_of_one_template_go_only_where_the_numbers_are_the_same(tmp_path: 
     assert result.counts["excluded_by_reason"] == {"duplicate_perceptual": 1}
     kept = {row.text for _, _, row in Dataset.open(tmp_path / "c").examples()}
     assert rows[1].text in kept
+
+
+def test_a_short_text_agrees_with_its_equal_only():
+    for size in range(1, SHORT + 1):
+        text = "w" * size
+        assert not any(agrees(text, other) for other in (text[:-1] + "v", text[:-1], text + "v", text + "vv"))
+    assert agrees("w" * (SHORT + 1), "w" * (SHORT + 2)), "a longer one may differ"
 
 
 def test_pages_without_text_stay_for_review(tmp_path: Path):
