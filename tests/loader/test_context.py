@@ -1,6 +1,6 @@
 """Pieces of a batch for context parallelism: borders of documents only."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_the_largest_piece_is_the_least_of_all_ways(seed):
         pieces = context_pieces(documents, size)
         assert pieces[0][0] == 0
         assert pieces[-1][1] == len(documents)
-        assert all(one[1] == other[0] for one, other in zip(pieces, pieces[1:], strict=False))
+        assert all(one[1] == other[0] for one, other in pairwise(pieces))
         assert len(pieces) == size
         ways = [
             max(sum(documents[a:b]) for a, b in zip((0, *cut), (*cut, len(documents)), strict=True))
