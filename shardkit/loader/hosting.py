@@ -25,6 +25,8 @@ class Worker:
     num_workers: int
     iteration: int
     """How many iterations of the DataLoader came before this one, since the loader was last placed."""
+    epochs: int
+    """How many epochs after the loader's place this iteration begins."""
 
 
 class Hosting:
@@ -36,6 +38,8 @@ class Hosting:
         """Count and token of the newest iteration of the workers; 0 before the first."""
         self._placed: Any = RawValue(ctypes.c_int64)
         """How often the main process has placed the loader."""
+        self._shift: Any = RawValue(ctypes.c_int64)
+        """Epochs that the workers are ahead of what they would be, because they were restored; see `shift`."""
         self._seen = 0
         """The same as this copy knows it."""
         self._begun = 0
@@ -46,16 +50,21 @@ class Hosting:
         return bool(self._latest.value)
 
     @property
-    def iteration(self) -> int:
-        """Number of the newest iteration of the workers, from 0."""
+    def epochs(self) -> int:
+        """Epochs that the workers are ahead of the place of the main process."""
         count: int = self._latest.value >> _TOKEN_BITS
-        return max(count, 1) - 1
+        return max(count, 1) - 1 + int(self._shift.value)
+
+    def shift(self, epochs: int) -> None:
+        """Workers were restored: later iterations begin so many epochs further on. All write the same."""
+        self._shift.value = epochs
 
     def place(self) -> None:
         """The loader was placed anew: the next iteration of new workers begins there."""
         self._seen += 1
         self._placed.value = self._seen
         self._latest.value = 0
+        self._shift.value = 0
 
     def join(self) -> Worker:
         """Begin an iteration in a worker.
@@ -79,4 +88,6 @@ class Hosting:
         if latest != token or not count:
             count += 1
             self._latest.value = (count << _TOKEN_BITS) | token
-        return Worker(number=info.id, num_workers=info.num_workers, iteration=count - 1)
+        return Worker(
+            number=info.id, num_workers=info.num_workers, iteration=count - 1, epochs=count - 1 + int(self._shift.value)
+        )

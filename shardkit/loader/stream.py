@@ -33,6 +33,7 @@ from shardkit.loader.objects import changed_objects, etag_marks
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.staging import Staging
 from shardkit.loader.state import Promise, State
+from shardkit.loader.walk import Walk, read_walk, write_walk
 from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
 from shardkit.sequence.plan.after import plan_after, read_cursor
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
@@ -150,6 +151,10 @@ class StreamingLoader(IterableDataset[Any]):
         self._quarantine: dict[tuple[int, int, int], Quarantined] = {}
         self._hosting = Hosting()
         self._meter = Meter()
+        self._walk: Walk | None = None
+        """Of a worker: what it has to do yet in this iteration; None where that was not asked."""
+        self._restored: Walk | None = None
+        """Of a worker: what its next iteration has to do."""
         self._iteration = 0
         """Number of the newest iteration in this process; older ones are over."""
         self._placed = 0
@@ -164,6 +169,7 @@ class StreamingLoader(IterableDataset[Any]):
         if self._closed:
             raise ConfigError("the loader was closed", hint="make a new one and load the state of the old one")
         if get_worker_info() is not None:
+            self._walk, self._restored = self._restored, None
             return self._hosted()
         self._iteration += 1
         return self._own(self._iteration)
@@ -174,7 +180,7 @@ class StreamingLoader(IterableDataset[Any]):
         Exact. An epoch that was never counted takes a planning pass, about two seconds for a million sequences.
         """
         if self._epochs is None:
-            return self._num_steps(self._cursor.epoch + self._hosting.iteration)
+            return self._num_steps(self._cursor.epoch + self._hosting.epochs)
         return sum(self._num_steps(epoch) for epoch in range(self._plan.first_epoch, self._epochs))
 
     def _own(self, iteration: int) -> Iterator[Batch]:
@@ -182,7 +188,7 @@ class StreamingLoader(IterableDataset[Any]):
         placed = -1
         while placed != self._placed:
             placed = self._placed
-            for host in self._meter.waits(self._assemble().batches(self._steps(self._cursor))):
+            for host in self._meter.waits(self._assemble().batches(self._steps(self._cursor, self._end(self._cursor)))):
                 if iteration != self._iteration:
                     raise ConfigError(
                         "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
@@ -199,24 +205,33 @@ class StreamingLoader(IterableDataset[Any]):
     def _hosted(self) -> Iterator[HostBatch]:
         """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
         # Here, not when the iteration is begun: an error there would end a persistent worker without a word.
-        worker = self._hosting.join()
+        walk = self._walk = self._walk or self._begin_walk()
         if self._device.type != "cpu":
             raise ConfigError(
                 f"workers of a DataLoader cannot build batches on {self._device}",
                 hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
             )
-        cursor = self._cursor
-        if worker.iteration:
-            epoch = cursor.epoch + worker.iteration if self._epochs is None else max(self._epochs, cursor.epoch)
-            cursor = self._plan.start(epoch)
-        steps = islice(self._steps(cursor), worker.number, None, worker.num_workers)
+        steps = islice(self._steps(walk.cursor, walk.end), walk.skip, None, walk.stride)
         for host in self._assemble().batches(steps):
             self._note(host.info)
+            self._walk = walk.after(host.info.after)
             yield host
 
-    def _steps(self, cursor: Cursor) -> Iterator[Step]:
-        """The steps from a place to where iterating ends."""
-        end = cursor.epoch + 1 if self._epochs is None else self._epochs
+    def _begin_walk(self) -> Walk:
+        """Of a worker in a new iteration."""
+        worker = self._hosting.join()
+        cursor = self._cursor
+        if worker.iteration:
+            epoch = cursor.epoch + worker.epochs if self._epochs is None else max(self._epochs, cursor.epoch)
+            cursor = self._plan.start(epoch)
+        return Walk(cursor=cursor, skip=worker.number, stride=worker.num_workers, end=self._end(cursor))
+
+    def _end(self, cursor: Cursor) -> int:
+        """The epoch before which an iteration from there ends."""
+        return cursor.epoch + 1 if self._epochs is None else self._epochs
+
+    def _steps(self, cursor: Cursor, end: int) -> Iterator[Step]:
+        """The steps from a place to the end of the epoch before `end`."""
         while cursor.epoch < end:
             epoch = cursor.epoch
             for step in self._plan.steps(cursor):
@@ -294,6 +309,10 @@ class StreamingLoader(IterableDataset[Any]):
         Raises:
             ConfigError: in a process whose workers hand out the batches.
         """
+        worker = get_worker_info()
+        if worker is not None:
+            self._walk = self._walk or self._begin_walk()
+            return write_walk(self._plan, self._walk, worker.id)
         if self._hosting.hosted:
             raise ConfigError(
                 "workers of a DataLoader hand out the batches, so this process does not know the place",
@@ -329,6 +348,12 @@ class StreamingLoader(IterableDataset[Any]):
             ResumeError: where less can be promised; it names both sides of every difference.
         """
         check_choice("require", require, tuple(states.REQUIRE))
+        worker = get_worker_info()
+        if worker is not None:
+            self._restored = walk = read_walk(self._plan, state, worker.id, worker.num_workers)
+            begun = self._hosting.join()
+            self._hosting.shift(walk.end - 1 - self._cursor.epoch - begun.iteration)
+            return Promise.REPLAYABLE
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
         bound = saved["bound"]["dataset"]
