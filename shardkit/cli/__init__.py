@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": "what an epoch will be: batches, fill, shares",
     "padding": "what padded batches would waste, beside packs",
     "train": "the bundled trainer",
+    "rollout-prompts": "prompts for a sampler outside, from any place on",
     "verify": "check every file of a dataset against its manifest",
     "audit": "prove from the shards that no split leaks",
     "stats": "what a dataset holds, and what became of every raw row",

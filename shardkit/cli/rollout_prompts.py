@@ -1,0 +1,77 @@
+"""`shardkit rollout-prompts`."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+import click
+import orjson
+
+from shardkit.cli.common import base_option, dataset_argument, quiet_option
+from shardkit.errors import ConfigError
+from shardkit.store.dataset import Dataset
+
+
+@click.command("rollout-prompts")
+@dataset_argument
+@click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
+@click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, help="Where the last one ends.")
+@click.option("--after", metavar="EPOCH/STEP", help="Go on behind this place, that of the last prompt that is done.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N prompts.")
+@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Of several samplers, this one.")
+@click.option("--world", type=click.IntRange(min=1), default=1, show_default=True, help="Number of samplers.")
+@base_option
+@click.option(
+    "--json", is_flag=True, expose_value=False, help="Changes nothing: stdout is a JSON object a line anyway."
+)
+@quiet_option
+def command(
+    *,
+    dataset: Path,
+    split: str | None,
+    seed: int,
+    epochs: int,
+    after: str | None,
+    limit: int | None,
+    rank: int,
+    world: int,
+    bases: tuple[Path, ...],
+    quiet: bool,
+) -> None:
+    """Stream the prompts of a dataset of the recipe rlaif or agent to a sampler outside, a JSON object a line.
+
+    Each line has its place, epoch and step. With --after the same order goes on behind a place, for any number of samplers.
+
+    \b
+    shardkit rollout-prompts work/prompts --limit 100
+    shardkit rollout-prompts work/prompts --epochs 3 --after 0/99 --rank 1 --world 4
+    """
+    del quiet  # the option every command has; nothing is said on stderr here
+    from shardkit.loader.prompts import prompts
+
+    found = prompts(
+        Dataset.open(dataset, base=bases),
+        split=split,
+        seed=seed,
+        epochs=epochs,
+        after=_place(after),
+        rank=rank,
+        world_size=world,
+    )
+    for prompt in islice(found, limit):
+        sys.stdout.write(orjson.dumps(prompt).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _place(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    epoch, _, step = text.partition("/")
+    if not (epoch.isdecimal() and step.isdecimal()):
+        raise ConfigError(
+            f"--after {text!r} is no place", hint="write --after EPOCH/STEP, as the lines have them: 0/99"
+        )
+    return int(epoch), int(step)
