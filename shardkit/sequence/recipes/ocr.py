@@ -6,7 +6,7 @@ bos image_start patch*n image_end <bbox_050_050_500_500>LINE LF <bbox_...>LINE e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from shardkit.errors import ConfigError
@@ -106,7 +106,9 @@ class Ocr(WithImages):
         refused_for = no_room([draft], max_tokens, has_bos=bool(self.bos))
         if refused_for is not None:
             return refused_for
-        return finish(example, [draft], max_tokens, overlong)
+        built = finish(example, [draft], max_tokens, overlong)
+        blind = sum(not sequence.slots for sequence in built.sequences)
+        return replace(built, changes={**built.changes, "windows_without_page": blind}) if blind else built
 
     def _draft(self, example: Example, tokenizer: Encoder, processor: Processor) -> Draft:
         controls = tokenizer.controls

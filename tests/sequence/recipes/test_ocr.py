@@ -222,5 +222,6 @@ def test_a_page_is_shown_whole(view: dict[str, str]) -> None:
 def test_a_page_that_is_too_long_is_windowed_and_shown_once() -> None:
     built = build(page(text="abcdefghij"), max_tokens=10)
     assert [len(s.slots) for s in built.sequences] == [1, 0]
+    assert built.changes == {"examples_windowed": 1, "windows_without_page": 1}
     assert sum(s.num_supervised for s in built.sequences) == 11
     assert build(page(), max_tokens=7).reason == "image_too_long"
