@@ -64,6 +64,21 @@ LINES = 10
     help="Weight of an objective in the loss; give one for each of the dataset, or none (all 1). Repeatable.",
 )
 @click.option("--beta", type=float, default=0.1, show_default=True, help="Task dpo: how strongly the reference holds.")
+@click.option(
+    "--eval-every",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    show_default=True,
+    help="Log the loss on --eval-split by source and objective every N steps; 0 never.",
+)
+@click.option(
+    "--eval-split",
+    default="val",
+    metavar="NAME",
+    show_default=True,
+    help="What is evaluated; of a dataset that was never split everything.",
+)
 @click.option("--objective-norms-every", type=click.IntRange(min=0), default=0, metavar="N", show_default=True,
               help="Log the gradient norm of each objective alone every N steps; 0 never.")  # fmt: skip
 @click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")

@@ -63,6 +63,10 @@ class TrainConfig:
     """Task dpo: how strongly the reference holds"""
     objective_weights: Mapping[str, float] = field(default_factory=dict)
     """Objective -> weight; empty for 1.0 each, else it names every objective of the dataset"""
+    eval_every: int = 0
+    """Steps after which the model is evaluated on `eval_split`; 0 = never"""
+    eval_split: str = "val"
+    """Of a dataset that was never split, everything"""
     objective_norms_every: int = 0
     """Steps after which the gradient of each objective alone is measured, at the cost of a backward pass each; 0 = never"""
     checkpoint_every: int = 50
@@ -85,11 +89,11 @@ class TrainConfig:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"{name} is {number}", hint=f"set --{name.replace('_', '-')} to 1 or more")
-        if self.objective_norms_every < 0:
-            raise ConfigError(
-                f"objective_norms_every is {self.objective_norms_every}",
-                hint="set --objective-norms-every to 0 or more",
-            )
+        for name in ("eval_every", "objective_norms_every"):
+            if getattr(self, name) < 0:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
+                )
         if self.global_batch % self.micro_steps:
             raise ConfigError(
                 f"{self.micro_steps} micro-steps do not share {self.global_batch} packs evenly",

@@ -28,6 +28,7 @@ from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import read_facts
+from shardkit.trainer.held_out import HeldOut, check_split
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.norms import ObjectiveNorms, by_part
@@ -82,6 +83,11 @@ def train(
         loaders = open_loaders(config, facts, dataset, rank, world_size)
         for loader in loaders:
             stack.callback(loader.close)
+        held_out = None
+        if config.eval_every:
+            check_split(dataset, config)
+            held_out = HeldOut(dataset, config, rank=rank, world_size=world_size)
+            stack.callback(held_out.close)
         if rank == 0:
             stack.enter_context(locked(config.out))
             open_run(config, facts, world_size=world_size)
@@ -97,6 +103,8 @@ def train(
 
         for step in range(done + 1, config.steps + 1):
             record = take_step(trainee, streams, step)
+            if held_out and step % config.eval_every == 0:
+                record["eval"] = held_out(trainee.model, trainee.task)
             loss = record["loss"]
             if log is None:
                 continue

@@ -28,7 +28,7 @@ from shardkit.loader.device import Batch, build
 from shardkit.loader.reader import Reader
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan.lengths import Lengths
-from shardkit.sequence.plan.source import choose_split, read_lengths
+from shardkit.sequence.plan.source import read_lengths
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import DurableFile, output_errors
 from shardkit.trainer.checkpoint import replace_whole
@@ -85,9 +85,15 @@ class PreferenceTask:
 
     def sums(self, model: VisionLanguage, batch: Batch) -> Tensor:
         """[names] float64 over the pairs of a batch."""
+        return self.by_sequence(model, batch)[0].sum(0)
+
+    def by_sequence(self, model: VisionLanguage, batch: Batch) -> tuple[Tensor, Tensor]:
+        """([S, names], [S, names]): what a pair adds to each sum, and that it counts once."""
         if not batch.example_ids:
-            return torch.zeros(len(self.names), dtype=torch.float64)
-        return pair_sums(answers(model, batch), self.references.of(batch), self.beta)
+            nothing = torch.zeros(0, len(self.names), dtype=torch.float64)
+            return nothing, nothing
+        found = of_pairs(answers(model, batch), self.references.of(batch), self.beta)
+        return found, torch.ones_like(found)
 
     def denominators(self, batch: Batch) -> Tensor:
         """[names] float64: the pairs of the global batch, which the plan knows."""
@@ -95,8 +101,8 @@ class PreferenceTask:
         return torch.full((len(self.names),), float(batch.info.global_sequences), dtype=torch.float64)
 
 
-def pair_sums(answers_S2: Tensor, references_S2: Tensor, beta: float) -> Tensor:
-    """[3] float64: summed losses, number of pairs whose chosen answer gained more, summed gains beyond the rejected one.
+def of_pairs(answers_S2: Tensor, references_S2: Tensor, beta: float) -> Tensor:
+    """[S, 3] float64: the loss of each pair, whether its chosen answer gained more, by how much more than the rejected one.
 
     Args:
         answers_S2: [S, 2] log-probabilities of the chosen and of the rejected answer.
@@ -104,8 +110,8 @@ def pair_sums(answers_S2: Tensor, references_S2: Tensor, beta: float) -> Tensor:
     """
     gains_S2 = answers_S2.double() - references_S2
     margins_S = gains_S2[:, 0] - gains_S2[:, 1]
-    losses_S = -logsigmoid(beta * margins_S)
-    return torch.stack([losses_S.sum(), (margins_S.detach() > 0).double().sum(), margins_S.detach().sum()])
+    watched_S = margins_S.detach()
+    return torch.stack([-logsigmoid(beta * margins_S), (watched_S > 0).double(), watched_S], dim=1)
 
 
 def answers(model: VisionLanguage, batch: Batch) -> Tensor:
@@ -124,10 +130,8 @@ def answers(model: VisionLanguage, batch: Batch) -> Tensor:
     return -by_document[torch.stack([firsts_S, firsts_S + 1], dim=1)]
 
 
-def references(
-    model: VisionLanguage, dataset: Dataset, *, split: str | None, digest: str, folder: Path, make: bool
-) -> References:
-    """The references of every pair of a split: read from `folder`, or worked out with `model` and stored there.
+def references(model: VisionLanguage, dataset: Dataset, *, digest: str, folder: Path, make: bool) -> References:
+    """The references of every pair of a dataset, in all its splits: read from `folder`, or worked out with `model` and stored there.
 
     Args:
         digest: of the weights that give them.
@@ -137,7 +141,6 @@ def references(
         IntegrityError: where it is not.
     """
     file = folder / f"reference-{digest}.pt"
-    lengths = read_lengths(dataset, choose_split(dataset, split))
     if not file.exists():
         if not make:
             raise IntegrityError(
@@ -145,7 +148,8 @@ def references(
                 where=str(file),
                 hint="restore the file, or train in a new --out",
             )
-        _store(file, list(_passes(model, dataset, lengths)))
+        found = [part for split in dataset.splits for part in _passes(model, dataset, read_lengths(dataset, split))]
+        _store(file, found)
     saved = torch.load(file, map_location="cpu", weights_only=True)
     places = {(shard, row): at for at, (shard, row) in enumerate(saved["rows"].tolist())}
     return References(digest=digest, places=places, values=saved["values"])

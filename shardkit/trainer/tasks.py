@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from shardkit.loader.device import Batch
@@ -31,6 +32,9 @@ class Task(Protocol):
     def denominators(self, batch: Batch) -> Tensor:
         """[names] float64 of the whole global batch; 0 for what it does not have."""
 
+    def by_sequence(self, model: VisionLanguage, batch: Batch) -> tuple[Tensor, Tensor]:
+        """([S, names] sums, [S, names] what they count), float64: for evaluation."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenTask:
@@ -44,3 +48,16 @@ class TokenTask:
 
     def denominators(self, batch: Batch) -> Tensor:
         return batch.denominators
+
+    def by_sequence(self, model: VisionLanguage, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses_T, objectives_T = model.losses(batch).double(), batch.objective_ids[0]
+        sequences, names = len(batch.example_ids), len(self.names)
+        documents_S = torch.diff(batch.sequence_starts).long()
+        sequence_D = torch.repeat_interleave(torch.arange(sequences), documents_S, output_size=int(documents_S.sum()))
+        cells_T = sequence_D[batch.seq_idx[0].long()] * names + objectives_T
+        targets_T = (objectives_T > 0).double()
+        sums, counts = (
+            torch.zeros(sequences * names, dtype=torch.float64).index_add(0, cells_T, values).view(sequences, names)
+            for values in (losses_T * targets_T, targets_T)
+        )
+        return sums, counts

@@ -84,7 +84,7 @@ def begin(
     start = weights_digest(model) if saved is None else saved["stages"][-1]["start"]
     task: Task
     if config.task == "dpo":
-        found = partial(references, model, dataset, split=facts.split, digest=start, folder=config.out)
+        found = partial(references, model, dataset, digest=start, folder=config.out)
         # The first rank makes the file, the others read it.
         made = found(make=saved is None) if rank == 0 else None
         wait_for_all()

@@ -14,7 +14,7 @@ from shardkit.errors import ConfigError, IntegrityError
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
-from shardkit.trainer.preference import pair_sums
+from shardkit.trainer.preference import of_pairs
 
 ONE = {"task": "dpo", "max_tokens": 128, "lr": 3e-3, "warmup": 2, "threads": 1, "global_batch": 2}
 
@@ -25,10 +25,10 @@ def make_config(data: Path, out: Path, **changes) -> TrainConfig:
 
 def test_the_worked_pair():
     # Gains of 2 and 1, beta 0.1: -log sigmoid(0.1).
-    loss, right, margin = pair_sums(torch.tensor([[-3.0, -4.0]]), torch.tensor([[-5.0, -5.0]]), 0.1).tolist()
+    ((loss, right, margin),) = of_pairs(torch.tensor([[-3.0, -4.0]]), torch.tensor([[-5.0, -5.0]]), 0.1).tolist()
     assert (loss, right, margin) == (pytest.approx(0.644397, abs=1e-6), 1.0, 1.0)
-    sums = pair_sums(torch.tensor([[-3.0, -4.0], [-1.0, -1.0]]), torch.tensor([[-5.0, -5.0], [0.0, -2.0]]), 0.1)
-    assert sums.tolist() == pytest.approx([0.6443966600735709 + math.log1p(math.exp(0.2)), 1.0, -1.0])
+    both = of_pairs(torch.tensor([[-3.0, -4.0], [-1.0, -1.0]]), torch.tensor([[-5.0, -5.0], [0.0, -2.0]]), 0.1)
+    assert both.sum(0).tolist() == pytest.approx([0.6443966600735709 + math.log1p(math.exp(0.2)), 1.0, -1.0])
 
 
 def test_before_the_first_step_nothing_is_preferred(pairs: Path, tmp_path: Path):
