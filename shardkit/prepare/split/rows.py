@@ -258,8 +258,20 @@ def _with_lineage(rows: Rows, dataset: Dataset, tables: _Tables, read: _Read, sh
     return replace(rows, children=child, parents=parent, orphans=lost[~grouped])
 
 
-def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_progress: Progress) -> Rows:
-    """The rows with pairs of near values: those that dedup found, and those that it did not look for."""
+def with_near(
+    rows: Rows,
+    inputs: Inputs,
+    rules: NearRules,
+    *,
+    absent: npt.NDArray[np.bool_],
+    workers: int,
+    on_progress: Progress,
+) -> Rows:
+    """The rows with pairs of near values: those that dedup found, and those that it did not look for.
+
+    Args:
+        absent: [num_own] rows that are known to be left out; those without a time need not be among them.
+    """
     if rules.text is None:
         return rows
     dataset = inputs.datasets[0]
@@ -279,7 +291,7 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
             rules,
             missing,
             unseen=slice(rows.num_own, rows.num_here),
-            present=_present(rows),
+            present=_present(rows, absent),
             workers=workers,
             on_progress=on_progress,
         )
@@ -294,9 +306,10 @@ def with_near(rows: Rows, inputs: Inputs, rules: NearRules, *, workers: int, on_
     )
 
 
-def _present(rows: Rows) -> npt.NDArray[np.bool_]:
+def _present(rows: Rows, absent: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """[N] rows that are written, as far as it is known before they are placed."""
-    present = np.arange(len(rows)) < rows.num_own
+    present = np.zeros(len(rows), np.bool_)
+    present[: rows.num_own] = ~absent
     if len(rows.times):
         present &= ~np.isin(rows.times, UNKNOWN)
     return present

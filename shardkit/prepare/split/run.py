@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, IntegrityError, SourceError
+from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.split import earlier, write, write_sequences
 from shardkit.prepare.split.assign import check_not_empty
 from shardkit.prepare.split.config import SplitConfig, SplitResult
@@ -23,13 +25,16 @@ from shardkit.prepare.split.ledger import Ledger, read_ledger
 from shardkit.prepare.split.near import NearRules, rules_for
 from shardkit.prepare.split.plan import Plan
 from shardkit.prepare.split.rows import Rows, read_rows, with_near
-from shardkit.prepare.split.sequences import SequencePlan, examples_of, is_tokenized, read_sequences
+from shardkit.prepare.split.sequences import SequencePlan, Sequences, examples_of, is_tokenized, read_sequences
 from shardkit.prepare.split.ties import NOBODY
 from shardkit.prepare.split.times import UNKNOWN
 from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
 from shardkit.store.output import Output
 from shardkit.store.sequences import sequence_recipe
+
+_ROUNDS = 8
+"""Rows that are left out change what is compared in crowds, which may leave others out: two rounds are what is needed."""
 
 
 def run(config: SplitConfig, on_progress: Progress = silent) -> SplitResult:
@@ -162,22 +167,43 @@ def _plan(given: _Given, on_progress: Progress) -> Plan:
     _check_times(rows, config)
     _check_parents(rows, config)
     give_back()
-    rows = with_near(rows, inputs, given.rules, workers=config.workers, on_progress=on_progress)
+    absent = np.zeros(rows.num_own, np.bool_)
+    plan = _placed(rows, inputs, absent, sequences, given, on_progress)
+    for _ in range(_ROUNDS):
+        left_out = absent | (plan.assignment.left > 0)
+        if given.old is None or given.rules.text is None or np.array_equal(left_out, absent):
+            break
+        # Where these rows are not there, an audit compares others of a crowd.
+        absent = left_out
+        plan = _placed(rows, inputs, absent, sequences, given, on_progress)
+    if not config.allow_empty:
+        sizes = dict(zip(plan.names, map(len, plan.orders), strict=True))
+        check_not_empty(sizes, config.shares, plan.groups)
+    give_back()
+    return plan
+
+
+def _placed(  # noqa: PLR0917 - what was read, and what it is placed by
+    rows: Rows,
+    inputs: Inputs,
+    absent: npt.NDArray[np.bool_],
+    sequences: Sequences | None,
+    given: _Given,
+    on_progress: Progress,
+) -> Plan:
+    """Args:
+    absent: [num_own] rows that are known to be left out.
+    """
+    config = given.config
+    rows = with_near(rows, inputs, given.rules, absent=absent, workers=config.workers, on_progress=on_progress)
     rows = _with_removed_before(rows, given.examples, given, on_progress)
     if sequences is not None:
         rows = sequences.weigh(rows)
     groups = join(rows, frequent_limit=config.frequent_asset_limit)
     guard(groups, share=config.max_group_share)
-    plan = (
-        Plan(config, given.dataset, groups, given.ledger)
-        if sequences is None
-        else SequencePlan(config, sequences, groups, given.ledger)
-    )
-    if not config.allow_empty:
-        sizes = dict(zip(plan.names, map(len, plan.orders), strict=True))
-        check_not_empty(sizes, config.shares, groups)
-    give_back()
-    return plan
+    if sequences is None:
+        return Plan(config, given.dataset, groups, given.ledger)
+    return SequencePlan(config, sequences, groups, given.ledger)
 
 
 def _with_removed_before(rows: Rows, dataset: Dataset, given: _Given, on_progress: Progress) -> Rows:
@@ -201,7 +227,8 @@ def _with_removed_before(rows: Rows, dataset: Dataset, given: _Given, on_progres
         return rows
     rules = rules_for(before, given.before, edges=config.edges, preset=config.preset)
     there, inputs = read_rows(before, None, (), config, on_progress)
-    there = with_near(there, inputs, rules, workers=config.workers, on_progress=on_progress)
+    nobody = np.zeros(there.num_own, np.bool_)
+    there = with_near(there, inputs, rules, absent=nobody, workers=config.workers, on_progress=on_progress)
     there = _with_removed_before(there, before, given, on_progress)
     groups = join(there, frequent_limit=config.frequent_asset_limit)
     joined = rows.joined.copy()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
+from shardkit.prepare.audit.config import AuditConfig
+from shardkit.prepare.audit.run import run as audit
 from shardkit.prepare.dedup import near_text, perceptual
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
 from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run as select
 from shardkit.prepare.split.near import known_levels, rules_for
+from shardkit.prepare.split.times import parse_cutoffs
+from shardkit.records import Example
 from shardkit.store import Dataset
-from tests.prepare.builders import example, write
+from tests.prepare.builders import example, png, write
 from tests.prepare.dedup.pictures import photo
 from tests.prepare.split.builders import listed, split
 
@@ -59,6 +64,55 @@ WORDS = [f"word{k}" for k in range(60)]
 def edited(number: int, *, body: list[str] = WORDS) -> str:
     """A text that is near to all others of its body: one word of sixty is another."""
     return " ".join([*body[:30], f"changed{number}", *body[31:]])
+
+
+def crowd(count: int, *, seed: int) -> list[Example]:
+    """Texts that share most keys, of which few pairs are near: those where three in four changed words stand at one
+    place. Each stands beside a picture of its own, so dedup removes none."""
+    chance, body = Random(seed), [f"word{k}" for k in range(200)]
+    rows = []
+    for number in range(count):
+        words = list(body)
+        for place in chance.sample(range(18), 4):
+            words[10 * place + 9] = f"changed{seed}x{number}"
+        when = f"{2010 + number % 12}-01-02T00:00:00Z" if number % 2 else "unknown"
+        rows.append(example(" ".join(words), png(number), keep=chance.randrange(2), when=when))
+    return rows
+
+
+def assert_no_leak(path: Path) -> None:
+    assert set(sides(path).values()) == {"train", "test"}
+    assert audit(AuditConfig(dataset=path)).error is None
+
+
+HALVES = {"ratios": "train=0.5,test=0.5", "max_group_share": 1.0}
+
+
+def test_of_a_crowd_no_pair_leaks_that_dedup_did_not_compare(tmp_path: Path):
+    write(tmp_path / "a", crowd(150, seed=0))
+    made = dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    assert made.counts["kept"] == 150
+    assert made.report["crowded"] == {"perceptual": 0, "text": 150}
+    select(SelectConfig(input=tmp_path / "c", output=tmp_path / "d", where="keep == 1"))
+    assert known_levels(rules_for(Dataset.open(tmp_path / "d"), None, edges="near", preset=None)) == {"perceptual"}
+    split(tmp_path / "d", tmp_path / "s", **HALVES)
+    assert_no_leak(tmp_path / "s")
+
+
+def test_of_a_crowd_no_pair_leaks_for_rows_without_a_time_that_stood_before_it(tmp_path: Path):
+    write(tmp_path / "a", crowd(150, seed=1))
+    # A component is as late as its latest row: this cutoff leaves some for both sides.
+    split(tmp_path / "a", tmp_path / "s", None, time_field="when", cutoffs=parse_cutoffs(["test=2019-06-01"]))
+    assert_no_leak(tmp_path / "s")
+
+
+def test_of_a_crowd_no_pair_leaks_where_an_older_split_leaves_rows_out(tmp_path: Path):
+    write(tmp_path / "a", crowd(60, seed=2))
+    split(tmp_path / "a", tmp_path / "s", **HALVES)
+    write(tmp_path / "b", [*crowd(60, seed=2), *crowd(100, seed=3)])
+    grown = split(tmp_path / "b", tmp_path / "t", None, like=tmp_path / "s", max_group_share=1.0)
+    assert grown.counts["excluded_by_reason"]
+    assert_no_leak(tmp_path / "t")
 
 
 def test_near_texts_are_tied_where_nobody_looked_before(tmp_path: Path):
