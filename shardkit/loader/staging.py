@@ -53,17 +53,19 @@ class Staging:
 
     def __init__(self, device: torch.device | str, *, depth: int = DEPTH) -> None:
         self._device = torch.device(device)
+        self._depth = depth
         self._stream: torch.cuda.Stream | None = None
         self._slots: Iterator[_Slot] = iter(())
-        if self._device.type == "cuda":
-            self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
-            none = torch.empty(0, dtype=torch.uint8)
-            self._slots = cycle([_Slot(meta=none, pixels=none) for _ in range(depth)])
 
     def put(self, host: HostBatch) -> Batch:
         """The batch on the device; what is done with it there waits for the copy, the host does not."""
-        if self._stream is None:
+        if self._device.type != "cuda":
             return host.to_device(self._device)
+        if self._stream is None:
+            # With the first batch: a loader may be made, and copied to workers, where the device is not at hand.
+            self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
+            none = torch.empty(0, dtype=torch.uint8)
+            self._slots = cycle([_Slot(meta=none, pixels=none) for _ in range(self._depth)])
         slot = next(self._slots)
         if slot.copied is not None:
             slot.copied.synchronize()
