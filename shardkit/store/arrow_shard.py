@@ -170,6 +170,11 @@ class TableReader:
             table = table.slice(rows[0] - self._starts[first], len(rows))
         return table if columns is None else table.select(list(columns))
 
+    def let_go(self) -> None:
+        """What was read of the file may leave memory; it is read again where it is asked for."""
+        if isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     def close(self) -> None:
         """Drop the map; views that were handed out keep their memory alive."""
         self._batches.clear()
@@ -211,6 +216,10 @@ class ArrowReader:
                 place, "images", pa.chunked_array([_without_bytes(c) for c in table["images"].chunks], type=_FACTS)
             )
         return table
+
+    def let_go(self) -> None:
+        """What was read may leave memory; it is read again where it is asked for."""
+        self._table.let_go()
 
     def close(self) -> None:
         self._table.close()

@@ -182,6 +182,10 @@ class TarReader:
         """The named columns, of all rows or of a range; `images` has facts, offsets and sizes, no bytes."""
         return self._index.table(names, rows=rows)
 
+    def let_go(self) -> None:
+        """What was read of the index may leave memory; it is read again where it is asked for."""
+        self._index.let_go()
+
     def unlike_members(self) -> Iterator[tuple[int, str]]:
         """(row, what) where the members of the tar are not those that the index describes: other readers know the tar
         alone. Members are walked by their headers, in order."""

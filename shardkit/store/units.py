@@ -334,8 +334,11 @@ class UnitWriter:
         self._close_shard()
         if self._shards:
             sync_folder(self._target / "shards" / self._split)
-        tables = {name: pa.Table.from_batches(part, self._schemas[name]) for name, part in self._parts.items()}
-        parts = {name: self._write_part(name, table) for name, table in sorted(tables.items()) if table.num_rows}
+        parts = {}
+        for name in sorted(self._parts):
+            batches = self._parts.pop(name)
+            if any(batch.num_rows for batch in batches):
+                parts[name] = self._write_part(name, batches)
         if self._exclusions:
             parts["exclusions"] = self._write_exclusions()
         sync_folder(self._target / ".work" / "parts")
@@ -358,14 +361,18 @@ class UnitWriter:
         self._done[self._name] = receipt
         return receipt
 
-    def _write_part(self, name: str, table: pa.Table) -> dict[str, Any]:
+    def _write_part(self, name: str, batches: list[pa.RecordBatch]) -> dict[str, Any]:
         temporary = self._scratch / f"{self._name}.{name}"
-        writer = TableWriter(temporary, table.schema)
-        for batch in table.combine_chunks().to_batches(max_chunksize=_PART_ROWS):
-            writer.write(batch)
+        writer = TableWriter(temporary, self._schemas[name])
+        waiting: list[pa.RecordBatch] = []
+        for number, batch in enumerate(batches, 1):
+            waiting.append(batch)
+            if number == len(batches) or sum(one.num_rows for one in waiting) >= _PART_ROWS:
+                writer.write(pa.concat_batches(waiting))
+                waiting = []
         written = writer.close()
         self._place(temporary, _part_file(self._target, self._name, name, ".arrow"))
-        return {"rows": table.num_rows, "size": written.size, "xxh3": written.xxh3}
+        return {"rows": written.rows, "size": written.size, "xxh3": written.xxh3}
 
     def _write_exclusions(self) -> dict[str, Any]:
         temporary = self._scratch / f"{self._name}.exclusions"

@@ -82,8 +82,9 @@ def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
     order = np.lexsort((rows, shards))
     starts = group_starts(shards[order])
     parts = [
-        readers.facts(int(shards[order[begin]]), rows[order[begin:end]])
+        part
         for begin, end in pairwise([*starts.tolist(), len(order)])
+        for part in readers.facts(int(shards[order[begin]]), rows[order[begin:end]])
     ]
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
@@ -137,7 +138,7 @@ class _Readers:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._open: OrderedDict[int, ShardReader] = OrderedDict()
-        self._held: OrderedDict[int, pa.RecordBatch] = OrderedDict()
+        self._held: OrderedDict[int, list[pa.RecordBatch]] = OrderedDict()
 
     def open(self, shard: int) -> ShardReader:
         reader = self._open.pop(shard, None) or self._dataset.reader(self._dataset.shards[shard])
@@ -153,20 +154,35 @@ class _Readers:
         self._open.clear()
         self._held.clear()
 
-    def facts(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:
+    def facts(self, shard: int, rows: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """Rows of a shard, which ascend, in the columns of EXAMPLES_FACTS."""
         held = self._held.pop(shard, None)
         ref = self._dataset.shards[shard]
         if held is None and len(rows) >= _DENSE * ref.num_rows and ref.entry.size <= _HELD_SHARD:
-            held = _facts(self.open(shard).columns(EXAMPLES_FACTS.names))
-            if not len(held["images"].values):
-                self._open.pop(shard).close()  # nothing is left in it that is not held
+            held = self._whole(shard)
         if held is None:
-            return self._scattered(shard, rows)
+            yield self._scattered(shard, rows)
+            return
         self._held[shard] = held
-        while sum(batch.nbytes for batch in self._held.values()) > _HELD_BYTES and len(self._held) > 1:
+        while sum(batch.nbytes for part in self._held.values() for batch in part) > _HELD_BYTES and len(self._held) > 1:
             self._held.popitem(last=False)
-        return held.take(pa.array(rows))
+        for number, batch in enumerate(held):
+            first = number * _CHUNK_ROWS
+            begin, end = np.searchsorted(rows, (first, first + _CHUNK_ROWS))
+            if begin < end:
+                yield batch.take(pa.array(rows[begin:end] - first))
+
+    def _whole(self, shard: int) -> list[pa.RecordBatch]:
+        """All rows of a shard, _CHUNK_ROWS at a time: copied, so that the file need not stay in memory beside them."""
+        reader = self.open(shard)
+        held = []
+        for first in range(0, reader.num_rows, _CHUNK_ROWS):
+            rows = range(first, min(first + _CHUNK_ROWS, reader.num_rows))
+            held.append(_facts(reader.columns(EXAMPLES_FACTS.names, rows=rows)))
+            reader.let_go()
+        if not any(len(batch["images"].values) for batch in held):
+            self._open.pop(shard).close()  # nothing is left in it that is not held
+        return held
 
     def _scattered(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:
         reader = self.open(shard)
