@@ -60,7 +60,7 @@ def version() -> str:
 
 def plain_size(data: bytes | memoryview) -> tuple[int, int] | None:
     """Height and width of a plain JPEG; None for what is none."""
-    view = memoryview(data)
+    view = memoryview(data).cast("B")
     if bytes(view[:2]) != b"\xff\xd8":
         return None
     at, transform = 2, _YCBCR
@@ -113,7 +113,12 @@ def decode_plain(data: bytes | memoryview, size: tuple[int, int], scratch: Scrat
     options = {"min_height": height, "min_width": width, "min_factor": scale} if scale > 1 else {}
     try:
         pixels: Pixels = simplejpeg.decode_jpeg(
-            data, colorspace="RGB", fastdct=False, fastupsample=False, buffer=scratch.get(height * width * 3), **options
+            memoryview(data).cast("B"),
+            colorspace="RGB",
+            fastdct=False,
+            fastupsample=False,
+            buffer=scratch.get(height * width * 3),
+            **options,
         )
     except (ValueError, RuntimeError):
         return None

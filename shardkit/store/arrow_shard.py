@@ -205,7 +205,7 @@ class ArrowReader:
         batch, place = self._table.locate(row)
         images = batch.column("images")
         first = images.offsets[place].as_py()
-        return memoryview(images.values.field("bytes")[first + image].as_buffer())
+        return memoryview(images.values.field("bytes")[first + image].as_buffer()).cast("B")
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` comes with the size of its bytes instead of them."""

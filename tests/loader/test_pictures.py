@@ -13,6 +13,7 @@ from shardkit.media.decode import decode_rgb
 from shardkit.media.processors import PROCESSORS, Letterbox, Square
 from shardkit.media.processors.augment import View, view_of
 from tests.loader.builders import seen
+from tests.loader.conftest import ingest, tokenize
 from tests.media.test_turbo import jpeg, picture
 
 SIZES = [(30, 40), (224, 224), (480, 640), (900, 1300), (1800, 1200)]
@@ -136,6 +137,23 @@ def test_a_state_is_replayable_with_the_decoder_it_was_saved_with(tokens):
             loader.load_state_dict(state)
         assert loader.load_state_dict(state, require="equivalent") is Promise.STATISTICALLY_EQUIVALENT
         assert [batch.batch_id for batch in loader] == [batch.batch_id for batch in rest]
+
+
+@pytest.mark.parametrize("form", ["arrow", "tar"])
+def test_plain_jpegs_of_a_dataset_never_go_to_pillow(tmp_path, monkeypatch, form):
+    pytest.importorskip("simplejpeg")
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for number in range(6):
+        (raw / f"{number}.jpg").write_bytes(jpeg(picture(90, 70 + number)))
+    rows = [{"text": f"<image> {number}", "images": [f"{number}.jpg"]} for number in range(6)]
+    (raw / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tokens = tokenize(ingest(raw / "rows.jsonl", tmp_path / "set", "--shards", form), out=tmp_path / "tokens")
+    monkeypatch.setattr(pictures, "decode_rgb", None)
+
+    for decoder in pictures.DECODERS:
+        with StreamingLoader(tokens, max_tokens=256, tail="pad", decoder=decoder) as loader:
+            assert sum(len(batch.example_ids) for batch in loader) == 6
 
 
 def test_turbo_without_simplejpeg_is_refused(tokens, monkeypatch):
