@@ -131,7 +131,7 @@ def progress_bar(label: str, *, quiet: bool, unit: str = "it") -> Progress:
     def advance(done: int, total: int | None, note: str = "") -> None:
         if bar.total is None:
             bar.total, bar.n, bar.initial = total, done, done  # what an earlier run did says nothing about the rate
-        bar.set_postfix_str(note, refresh=False)
+        bar.set_postfix_str(note, refresh=done == bar.n)  # a remark alone is news, too
         bar.update(done - bar.n)
         if total is not None and done >= total:
             bar.close()

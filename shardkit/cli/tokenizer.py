@@ -82,7 +82,7 @@ def train_command(*, datasets: tuple[Path, ...], as_json: bool, quiet: bool, **g
     """
     if given["output"] is None and not given["dry_run"]:
         raise ConfigError("there is no output", hint="name a folder with -o, or use --dry-run")
-    result = run(TrainConfig(inputs=datasets, **given), progress_bar("tokenizer train", quiet=quiet))
+    result = run(TrainConfig(inputs=datasets, **given), progress_bar("tokenizer train", quiet=quiet, unit="B"))
     say(_trained(result, given["vocab_size"]), quiet=quiet)
     text = f"{result.path or '(dry run)'}\t{result.digest or 'not written'}"
     print_result(result.to_json(), as_json=as_json, text=text)

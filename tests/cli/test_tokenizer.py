@@ -116,6 +116,17 @@ def test_ids_are_where_they_are_said_to_be(chat: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("recipe", "kept"), [("sft", 320), ("rlaif", 320), ("vlm", 0)])
+def test_recipes_find_their_control_tokens_in_it(
+    recipe: str, kept: int, chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["tokenize", f"{chat}/set", "-o", f"{tmp_path}/out", "--tokenizer", f"{chat}/t", "--recipe", recipe]
+    assert run([*command, "--workers", "1", "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["kept"] == kept
+    made = orjson.loads((tmp_path / "out/manifest.json").read_bytes())
+    assert made["recipe"]["added_control_tokens"] == []
+
+
 def _texts(chat: Path, number: int) -> list[str]:
     """Lines of the data, cut anywhere, and random text: plain, odd and hostile."""
     chance = random.Random(6)

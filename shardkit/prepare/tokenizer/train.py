@@ -159,14 +159,14 @@ def _slices(plan: _Plan, drawn: Drawn) -> Iterator[Slice]:
         yield from source.slices(keep)
 
 
-def _texts(plan: _Plan, drawn: Drawn, text: dict[str, int], on_progress: Progress, note: str) -> Iterator[list[str]]:
-    """The drawn texts, block by block."""
+def _texts(plan: _Plan, drawn: Drawn, on_text: Callable[[int], None]) -> Iterator[list[str]]:
+    """The drawn texts, block by block; `on_text` is told how many bytes were read so far."""
     done = 0
     for piece in _slices(plan, drawn):
-        yield from texts_of(piece)
-        done += len(piece.rows)
-        # The last step is not said: merging follows, and the bar is to stand until it is done.
-        on_progress(min(done, text["examples"] - 1), text["examples"], note)
+        for texts in texts_of(piece):
+            yield texts
+            done += sum(len(text.encode()) for text in texts)
+            on_text(done)
 
 
 # --------------------------------------------------------------------------- training
@@ -174,8 +174,8 @@ def _train(plan: _Plan, drawn: Drawn, text: dict[str, int], on_progress: Progres
     config = plan.config
 
     def batches() -> Iterator[list[str]]:
-        yield from _texts(plan, drawn, text, on_progress, "reading")
-        on_progress(text["examples"] - 1, text["examples"], "merging")
+        yield from _texts(plan, drawn, lambda done: on_progress(done, 2 * text["bytes"], "reading"))
+        on_progress(text["bytes"], 2 * text["bytes"], "merging")
 
     def learn() -> dict[str, Any]:
         return train(batches(), vocab_size=config.vocab_size, reserved=plan.reserved, pattern=config.pattern)
@@ -187,10 +187,14 @@ def _train(plan: _Plan, drawn: Drawn, text: dict[str, int], on_progress: Progres
 
 def _measure(plan: _Plan, tokenizer: Tokenizer, drawn: Drawn, text: dict[str, int], on_progress: Progress) -> Measured:
     measured = Measured.of(tokenizer)
+    num_bytes = text["bytes"]
+
+    def on_text(done: int) -> None:
+        on_progress(num_bytes + done, 2 * num_bytes, "measuring")
+
     with _threads(plan.config.workers):
-        for texts in _texts(plan, drawn, text, on_progress, "measuring"):
+        for texts in _texts(plan, drawn, on_text):
             measured.add_texts(tokenizer, texts)
-    on_progress(text["examples"], text["examples"])
     return measured
 
 
