@@ -51,7 +51,7 @@ from shardkit.store.plans import save_plan
     "--mixture",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help='TOML: by = "token", weights = {web = 3, ocr = 1}; docs/plan.md has all of it. [default: every sequence once an epoch]',
+    help='TOML: by = "token", weights = {web = 3, ocr = 1}, more in docs/plan.md. [default: every sequence once an epoch]',
 )
 @click.option(
     "--budget",
