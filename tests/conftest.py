@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.journey.road import Road, walk
 
@@ -13,6 +14,10 @@ from tests.journey.road import Road, walk
 # numpy and torch are first imported, and inherited by the command lines that tests start.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[name] = "1"
+
+# A wall clock says little on a busy machine; tests have their own limit.
+settings.register_profile("shardkit", deadline=None)
+settings.load_profile("shardkit")
 
 ROOT = Path(__file__).resolve().parent.parent
 
