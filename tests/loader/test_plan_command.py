@@ -77,7 +77,9 @@ def test_a_mixture_says_its_gaps_and_the_passes_of_its_sources(tokens, capsys, t
     assert 0 < gaps["inside_block_as_share"] < 0.5
     assert {name: source["passes_of_run"] for name, source in figures["sources"].items()} == {"notes": 3, "web": 3}
     shardkit("plan", tokens, "--mixture", file)
-    assert re.search(r"largest gap to the shares by example: [01]\.\d{3} sequences in the order of", capsys.readouterr().out)
+    assert re.search(
+        r"largest gap to the shares by example: [01]\.\d{3} sequences in the order of", capsys.readouterr().out
+    )
 
 
 def test_a_budget_says_steps_and_epochs(tokens, capsys):

@@ -1,5 +1,7 @@
 """What is left of an epoch."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def test_equals_counting_each_target(seed):
     random = np.random.default_rng(seed)
     tokens = int(random.integers(3, 30))
     cuts = [0, *sorted(set(random.integers(1, tokens - 1, 4).tolist())), tokens - 1]
-    parts = [(start, stop + 1) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    parts = [(start, stop + 1) for start, stop in pairwise(cuts)]
     delivered = [part for part in parts if random.random() < 0.6]
     times = [sum(start < target < stop for start, stop in delivered) for target in range(1, tokens)]
 
