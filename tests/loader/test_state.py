@@ -1,16 +1,21 @@
 """What may differ between a state and a loader."""
 
+import base64
 import json
+from dataclasses import asdict
 
 import pytest
 
 from shardkit.errors import ResumeError
+from shardkit.loader import append as appends
 from shardkit.loader import state as states
+from shardkit.loader.assemble import _LONGEST_DETAIL, MAX_QUARANTINED
+from shardkit.loader.batch import Quarantined
 from shardkit.loader.state import Difference, Promise
 from shardkit.sequence.plan.after import read_cursor
 from tests.sequence.plan.builders import make_plan, random_lengths
 
-BOUND = {"dataset": "a1", "seed": 0, "max_tokens": 256, "packer": "best-fit", "packer_version": 1, "mixture": None}
+BOUND = {"dataset": "a1", "seed": 0, "max_tokens": 256, "packer": "best-fit", "packer_version": 2, "mixture": None}
 
 
 def judged(**changes):
@@ -90,3 +95,36 @@ def test_more_changes_than_a_state_holds_are_refused():
 
     with pytest.raises(ResumeError, match="settings or data were changed 8 times within an epoch"):
         states.with_rest(saved)
+
+
+def test_the_largest_state_is_within_64_kib():
+    """As many bad pictures, changes and shards as a state may hold."""
+    plan = make_plan(random_lengths(50))
+    digest = "0123456789abcdef" * 4
+    bad = [
+        Quarantined(
+            example_id=digest[:32],
+            shard=99_999,
+            row=999_999,
+            image=99,
+            reason="image_truncated",
+            detail="x" * _LONGEST_DETAIL,
+        )
+        for _ in range(MAX_QUARANTINED)
+    ]
+    number = appends.MAX_SHARDS
+    shards = {"number": number, "digest": digest[:32], "marks": base64.b64encode(bytes(6 * number)).decode()}
+    settings = {f"tokenize.recipe.setting_{n}": digest for n in range(40)}
+    state = {
+        "version": states.VERSION,
+        "plan": digest[:32],
+        **states.write_cursor(plan, plan.start(0)),
+        "num_steps": 10**9,
+        "bound": {**asdict(plan.settings), **settings},
+        "recorded": {"world_size": 4096},
+        "shards": shards,
+        "rests": ["x" * (states.MAX_RESTS_BYTES - 4)],
+        "quarantine": states.write_quarantine(bad),
+    }
+
+    assert len(json.dumps(state)) < 64 * 1024
