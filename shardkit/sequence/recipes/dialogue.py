@@ -42,7 +42,8 @@ class Turn:
     @property
     def calls(self) -> list[Any]:
         """Raises Refused where the tool calls are no JSON list."""
-        return read_list(self.text("tool_calls") or "[]", "tool calls")
+        text = self.text("tool_calls")
+        return read_list(text, "tool calls") if text else []
 
     def supervised(self, name: str) -> bool:
         """Whether a part of an assistant's turn is a target, unless it is empty."""

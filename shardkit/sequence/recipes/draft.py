@@ -50,7 +50,8 @@ class Draft:
     def add_control(self, controls: Mapping[str, int], name: str, objective: int = 0) -> None:
         """The control token `name`; "" adds nothing."""
         if name:
-            self._add([controls[name]], objective)
+            self.ids.append(controls[name])
+            self.objectives.append(objective)
 
     def add_text(self, ids: list[int], objective: int, separator: list[int]) -> None:
         """A text; behind another text `separator` stands before it."""

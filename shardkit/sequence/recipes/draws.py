@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def happens(ratio: float, seed: int, epoch: int, example_id: str, purpose: str) -> bool:
     """True for a share of `ratio` of the examples of a pass."""
-    return mix64(seed, epoch, example_id, purpose) < ratio * 2.0**64
+    return ratio > 0 and mix64(seed, epoch, example_id, purpose) < ratio * 2.0**64
 
 
 def choice(options: Sequence[str], seed: int, epoch: int, example_id: str, purpose: str) -> str:
