@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares
 from shardkit.sequence.plan.stored_order import StoredOrder
 from shardkit.sequence.sequence import Slot
+
+if TYPE_CHECKING:
+    from shardkit.loader.foreign.reader import ForeignReader
 
 MAX_QUARANTINED = 100
 """Pictures that one rank may mask before the run stops: so many are no accident."""
@@ -79,7 +83,7 @@ class Assembler:
     def __init__(
         self,
         plan: Plan | StoredOrder,
-        reader: Reader,
+        reader: Reader | ForeignReader,
         rank: Rank,
         *,
         threads: int,
