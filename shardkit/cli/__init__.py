@@ -35,6 +35,7 @@ COMMANDS = {
     "verify": "check every file of a dataset against its manifest",
     "audit": "prove from the shards that no split leaks",
     "stats": "what a dataset holds, and what became of every raw row",
+    "report": "the same as pages of HTML, with pictures of duplicates and leaks",
     "export": "a dataset as others read it: hf, webdataset, jsonl, parquet, croissant",
     "head": "the first examples of a dataset",
     "inspect": "one example whole: texts, pictures, origin, sequences",
