@@ -177,8 +177,11 @@ def with_rest(saved: State, places: Places | None = None) -> list[State]:
     """
     link = {**{name: saved[name] for name in ("bound", "cursor", "streams")}, "shards": None}
     earlier = saved["rests"]
-    if saved["streams"] is None and all(rest["cursor"]["epoch"] < saved["cursor"]["epoch"] for rest in earlier):
-        earlier = []  # that epoch is over, and without a mixture the next one owes nothing to it
+    if saved["streams"] is None and all(
+        rest["cursor"]["epoch"] < saved["cursor"]["epoch"] and rest["streams"] is None and rest["shards"] is None
+        for rest in earlier
+    ):
+        earlier = []  # that epoch is over, and without a mixture or new data the next one owes nothing to it
     links = [*earlier, link]
     if places is not None:
         links = [{**one, "shards": runs_of([places[at] for at in expand(one["shards"], len(places))])} for one in links]

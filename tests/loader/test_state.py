@@ -88,6 +88,9 @@ def test_plans_of_an_epoch_that_is_over_are_forgotten():
     assert states.with_rest(saved) == [link(3)]
     assert states.with_rest({**link(3), "rests": [link(3)]}) == [link(3), link(3)]
     assert states.with_rest({**link(3, {"draw": []}), "rests": [link(1)]}) == [link(1), link(3, {"draw": []})]
+    # Passes of sources go on where they were ahead of epochs, or where some began later.
+    for before in (link(1, {"draw": []}), link(1, shards=[[0, 2]])):
+        assert states.with_rest({**link(3), "rests": [before]}) == [before, link(3)]
 
 
 def test_more_changes_than_a_state_holds_are_refused():
