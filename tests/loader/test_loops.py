@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import webdataset
+from PIL import Image
 
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
@@ -36,7 +39,7 @@ def run(folder, name, *arguments):
 
 
 def test_every_program_of_the_page_is_run_here():
-    assert set(PROGRAMS) == {"tiny", *RESUMED, "evaluate", "trace"}
+    assert set(PROGRAMS) == {"tiny", *RESUMED, "evaluate", "foreign", "trace"}
     assert PAGE.read_text("utf-8").count("```python") == len(PROGRAMS)
 
 
@@ -67,3 +70,19 @@ def test_a_trace_names_ids_that_the_command_takes(folder, tokens):
     assert lines
     command = [sys.executable, "-m", "shardkit", "trace", str(tokens), lines[0][0], "--json"]
     assert lines[0][2] in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_foreign_tars_are_read_on_from_where_the_loop_stopped(folder):
+    (folder / "pairs").mkdir()
+    with webdataset.ShardWriter(str(folder / "pairs" / "%03d.tar"), maxcount=40, verbose=0) as writer:
+        for number in range(60):
+            picture = io.BytesIO()
+            Image.new("RGB", (40, 30), (number, 9, 9)).save(picture, "JPEG")
+            writer.write(
+                {"__key__": f"{number:03}", "txt": "a green house " * (number % 9 + 1), "jpg": picture.getvalue()}
+            )
+
+    whole = run(folder, "foreign", 8)
+    (folder / "foreign.json").unlink()
+    assert run(folder, "foreign", 4) + run(folder, "foreign", 8) == whole
+    assert len(whole.splitlines()) == 8
