@@ -13,8 +13,10 @@ import orjson
 
 from shardkit.cli.common import base_option, parse_pairs, progress_bar, quiet_option, say
 from shardkit.errors import ConfigError
-from shardkit.trainer.config import PARTS, POSITIONS, TASKS, TrainConfig
+from shardkit.sequence.packers import PACKERS
+from shardkit.trainer.config import PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
 from shardkit.trainer.sizes import PRESETS
+from shardkit.trainer.stages import Stage, only, read_stages
 
 if TYPE_CHECKING:
     from shardkit.trainer.evaluate import RightAgainstPermuted
@@ -25,11 +27,16 @@ LINES = 10
 
 
 @click.command("train")
+@click.option("--task", type=click.Choice(list(TASKS)), help="; ".join(f"{k}: {v}" for k, v in TASKS.items()) + ".")
+@click.option("--data", type=click.Path(path_type=Path), help="A tokenized dataset.")
+@click.option("--steps", type=click.IntRange(min=1), help="The step after which the run ends.")
 @click.option(
-    "--task", type=click.Choice(list(TASKS)), required=True, help="; ".join(f"{k}: {v}" for k, v in TASKS.items()) + "."
+    "--stages",
+    type=click.Path(path_type=Path),
+    metavar="FILE.toml",
+    help="Several stages one after the other: a table [[stage]] for each, with name, steps, and what it has other than "
+    "these options say (docs/training.md). Then --steps is left out.",
 )
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="A tokenized dataset.")
-@click.option("--steps", type=click.IntRange(min=1), required=True, help="The step after which the run ends.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The run's folder: log and checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint in --out.")
 @click.option(
@@ -40,10 +47,20 @@ LINES = 10
 @click.option(
     "--positions", type=click.Choice(POSITIONS), default="rotary", show_default=True, help="Kind of positions."
 )
+@click.option("--theta", type=float, default=THETA, show_default=True, help="Base of rotary positions.")
 @click.option(
     "--max-tokens", type=click.IntRange(min=2), metavar="L", help="Tokens of a pack. [default: the dataset's]"
 )
 @click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
+@click.option(
+    "--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True, help="Fills the packs."
+)
+@click.option(
+    "--mixture",
+    type=click.Path(path_type=Path),
+    metavar="FILE.toml",
+    help="Shares of the sources, as for `shardkit plan`. [default: everything once an epoch]",
+)
 @click.option(
     "--micro-steps",
     type=click.IntRange(min=1),
@@ -53,6 +70,13 @@ LINES = 10
 )
 @click.option("--lr", type=float, default=1e-3, show_default=True, help="Learning rate after the warm-up.")
 @click.option("--warmup", type=click.IntRange(min=0), default=20, show_default=True, help="Steps of the warm-up.")
+@click.option(
+    "--schedule",
+    type=click.Choice(list(SCHEDULES)),
+    default="constant",
+    show_default=True,
+    help="Of the learning rate. " + "; ".join(f"{k}: {v}" for k, v in SCHEDULES.items()) + ".",
+)
 @click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Of matrices.")
 @click.option("--clip", type=float, default=1.0, show_default=True, help="Largest norm of the gradient.")
 @click.option("--freeze", type=click.Choice(PARTS), multiple=True, help="A part that keeps its weights. Repeatable.")
@@ -83,6 +107,10 @@ LINES = 10
               help="Log the gradient norm of each objective alone every N steps; 0 never.")  # fmt: skip
 @click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")
 @click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
+@click.option(
+    "--tensorboard", type=click.Path(path_type=Path), metavar="DIR", help="Write the log's numbers for TensorBoard too."
+)
+@click.option("--compile", is_flag=True, help="Compile the feed-forward layers (torch.compile).")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")
 @click.option(
     "--eval-permuted",
@@ -92,7 +120,9 @@ LINES = 10
 @base_option
 @click.option("--json", is_flag=True, expose_value=False, help="Changes nothing: stdout is one JSON object anyway.")
 @quiet_option
-def command(*, objective_weights: tuple[str, ...], eval_permuted: bool, quiet: bool, **given: Any) -> None:
+def command(
+    *, objective_weights: tuple[str, ...], stages: Path | None, eval_permuted: bool, quiet: bool, **given: Any
+) -> None:
     """Train the bundled model on the packed stream of a tokenized dataset.
 
     A run that was killed goes on with --resume, and on a CPU ends with the same bits. The last line of stdout is JSON
@@ -101,6 +131,7 @@ def command(*, objective_weights: tuple[str, ...], eval_permuted: bool, quiet: b
     \b
     shardkit train --task vlm-align --data work/tokens --steps 1000 --out runs/first
     shardkit train --task vlm-align --data work/tokens --steps 1000 --out runs/first --resume
+    shardkit train --stages stages.toml --out runs/staged
     torchrun --nproc-per-node 2 -m shardkit train --task lm --data work/tokens --steps 100 --out runs/two --global-batch 8
     """
     try:
@@ -110,15 +141,12 @@ def command(*, objective_weights: tuple[str, ...], eval_permuted: bool, quiet: b
     from shardkit.trainer.evaluate import evaluate
     from shardkit.trainer.loop import train
 
-    config = TrainConfig(
-        bases=given.pop("bases"),
-        objective_weights=_weights(objective_weights),
-        **given,
-    )
-    result = train(config, _reporter(config, quiet=quiet), lambda note: say(note, quiet=quiet))
+    run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
+    steps, out = run[-1].last, given["out"]
+    result = train(run, _reporter(steps, quiet=quiet), lambda note: say(note, quiet=quiet))
     if result.rank:
         return
-    say(f"step {result.step}: loss {result.loss:.4f}; the run is in {config.out}", quiet=quiet)
+    say(f"step {result.step}: loss {result.loss:.4f}; the run is in {out}", quiet=quiet)
     line: dict[str, Any] = {"step": result.step, "loss": result.loss, "weights_digest": result.weights_digest}
     if eval_permuted:
         figure = evaluate(result.model, result.config)
@@ -126,6 +154,17 @@ def command(*, objective_weights: tuple[str, ...], eval_permuted: bool, quiet: b
         say(_seen(figure), quiet=quiet)
     sys.stdout.write(orjson.dumps(line, option=orjson.OPT_SORT_KEYS).decode() + "\n")
     sys.stdout.flush()
+
+
+def _stages(file: Path | None, given: dict[str, Any]) -> list[Stage]:
+    if file is None:
+        for name in ("task", "data", "steps"):
+            if given[name] is None:
+                raise click.UsageError(f"Missing option '--{name}' (or '--stages').")
+        return only(TrainConfig(**given))
+    if given.pop("steps") is not None:
+        raise click.UsageError("'--steps' is said in the file of '--stages', for each stage.")
+    return read_stages(file, given)
 
 
 def _weights(values: tuple[str, ...]) -> dict[str, float]:
@@ -140,17 +179,17 @@ def _weights(values: tuple[str, ...]) -> dict[str, float]:
     return weights
 
 
-def _reporter(config: TrainConfig, *, quiet: bool) -> Callable[[Record], None]:
+def _reporter(steps: int, *, quiet: bool) -> Callable[[Record], None]:
     """Draws the bar, and says some of the losses in lines that stay."""
     bar = progress_bar("train", quiet=quiet)
-    every = max(1, config.steps // LINES)
+    every = max(1, steps // LINES)
 
     def report(record: Record) -> None:
         step = record["step"]
-        bar(step, config.steps, f"loss {record['loss']:.4f}")
+        bar(step, steps, f"loss {record['loss']:.4f}")
         if step == 1 or step % every == 0:
             parts = ", ".join(f"{name} {loss:.4f}" for name, loss in record["loss_by_objective"].items())
-            say(f"step {step}/{config.steps}  loss {record['loss']:.4f}  ({parts})", quiet=quiet)
+            say(f"step {step}/{steps}  loss {record['loss']:.4f}  ({parts})", quiet=quiet)
 
     return report
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 import xxhash
-from torch import nn
+from torch import Tensor, nn
 
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
@@ -16,65 +17,114 @@ from shardkit.loader.device import PATCH_SIZES
 from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
-from shardkit.trainer.layers import initialise
+from shardkit.trainer.layers import SwiGLU, initialise
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.sizes import PRESETS
 
+POSITION_TABLE = "lm.embed_positions.weight"
 
-def build_model(config: TrainConfig, facts: Facts) -> VisionLanguage:
-    """The model at its start, the same on every rank; frozen parts ask for no gradient."""
+
+def build_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLanguage:
+    """The model at its start, the same on every rank; what is frozen or not used asks for no gradient."""
     with torch.device("meta"):
         model = VisionLanguage(
             PRESETS[config.preset],
             vocab_size=facts.vocab_size,
             image_token=facts.image_token,
-            patch_sizes=PATCH_SIZES if config.task == "vlm-align" else None,
+            patch_sizes=PATCH_SIZES if tower else None,
             slot_side=facts.slot_side,
             max_positions=config.max_tokens if config.positions == "learned" else None,
+            theta=config.theta,
         )
     model = model.to_empty(device="cpu")
     initialise(model, config.seed)
-    for part in config.freeze:
-        getattr(model, part).requires_grad_(False)
+    for part, module in model.named_children():
+        if part in config.freeze or (part == "vision" and config.task != "vlm-align"):
+            module.requires_grad_(False)
+    if config.compile:
+        for module in model.modules():
+            if isinstance(module, SwiGLU):
+                # Only these: attention follows the borders of documents, which are others in each batch.
+                module.compile(dynamic=True)
     return model
 
 
-def take_weights(model: nn.Module, run: Path) -> None:
-    """Begin with the latest weights of another run: those of every part that both models have.
+def weights_of(run: Path) -> Mapping[str, Tensor]:
+    """The latest weights of another run.
 
     Raises:
-        ConfigError: where the run has no checkpoint, or its model is of another size or vocabulary.
-        IntegrityError: where the checkpoint is damaged.
+        ConfigError: where the run has no checkpoint.
+        IntegrityError: where it is damaged.
     """
     saved = load_checkpoint(run / "checkpoints")
     if saved is None:
         raise ConfigError(
             "the run has no checkpoint", where=str(run), hint="give --init the folder of a run that has one"
         )
-    weights, own = saved["model"], model.state_dict()
+    weights: Mapping[str, Tensor] = saved["model"]
+    return weights
+
+
+def take_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path, *, new: Collection[str] = ()) -> None:
+    """Begin with the weights of every part that both have; of a table of positions, with as many rows as both have.
+
+    Args:
+        new: names that `weights` may lack; they keep their start.
+
+    Raises:
+        ConfigError: where the other model is of another size or vocabulary.
+    """
+    own = model.state_dict()
     parts = {name.split(".")[0] for name in weights}
     for name, tensor in own.items():
-        if name.split(".")[0] not in parts:
+        if name.split(".")[0] not in parts or (name in new and name not in weights):
             continue
-        if name not in weights or weights[name].shape != tensor.shape:
-            there = tuple(weights[name].shape) if name in weights else "none"
+        there = weights.get(name)
+        if name == POSITION_TABLE and there is not None and there.shape[1:] == tensor.shape[1:]:
+            rows = min(len(there), len(tensor))
+            there = torch.cat([there[:rows], tensor[rows:]])
+        if there is None or there.shape != tensor.shape:
             raise ConfigError(
-                f"{name} has the shape {tuple(tensor.shape)}, in the run it has {there}",
-                where=str(run),
+                f"{name} has the shape {tuple(tensor.shape)}, in the run it has {tuple(there.shape) if there is not None else 'none'}",
+                where=str(where),
                 hint="give the --preset, --positions and tokenizer of that run",
             )
-        own[name] = weights[name]
+        own[name] = there
     model.load_state_dict(own)
+
+
+def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Names and parameters that are trained, in the order in which the optimizer holds them: matrices first."""
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return sorted(named, key=lambda pair: pair[1].dim() < 2)
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW; only matrices decay."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters = [parameter for _, parameter in trained(model)]
     groups = [
-        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.95))
+
+
+def take_moments(
+    optimizer: torch.optim.Optimizer, model: nn.Module, names: Sequence[str], saved: Mapping[str, Any]
+) -> None:
+    """Go on with the moments of another optimizer, of every parameter that both train; the others begin anew.
+
+    Args:
+        names: of the parameters of the other one, in its order.
+        saved: its state.
+    """
+    held = {name: saved["state"][at] for at, name in enumerate(names) if at in saved["state"]}
+    state = {
+        at: held[name]
+        for at, (name, parameter) in enumerate(trained(model))
+        if name in held and held[name]["exp_avg"].shape == parameter.shape
+    }
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
+from shardkit.sequence.packers import PACKERS
 from shardkit.trainer.sizes import PRESETS
 
 TASKS: dict[str, str] = {
@@ -19,6 +20,13 @@ TASKS: dict[str, str] = {
 }
 """Task -> what it trains."""
 POSITIONS = ("rotary", "learned")
+SCHEDULES: dict[str, str] = {
+    "constant": "stays after the warm-up, so that a run can be given more steps later",
+    "cosine": "falls from there to a tenth by the last step, which is fixed thereby",
+}
+"""Schedule -> what becomes of the learning rate."""
+THETA = 10_000.0
+"""Base of rotary positions, where nothing else is said"""
 PARTS = ("vision", "lm")
 """Parts of the model that can be frozen."""
 
@@ -44,15 +52,23 @@ class TrainConfig:
     """A name of PRESETS"""
     positions: str = "rotary"
     """One of POSITIONS"""
+    theta: float = THETA
+    """Base of rotary positions; a larger one turns slower, for longer documents"""
     max_tokens: int | None = None
     """Tokens of a pack; None is what the dataset was tokenized for"""
     global_batch: int = 1
     """Packs of a step, over all ranks and micro-steps"""
+    packer: str = "best-fit"
+    """A name of PACKERS"""
+    mixture: Mapping[str, Any] | Path | None = None
+    """Shares of the dataset's sources, or the file that says them; None takes everything once an epoch"""
     micro_steps: int = 1
     """Parts in which a rank computes its share of a step; their gradients are added"""
     lr: float = 1e-3
     warmup: int = 20
-    """Steps in which the learning rate rises to `lr`, where it stays"""
+    """Steps in which the learning rate rises to `lr`"""
+    schedule: str = "constant"
+    """A name of SCHEDULES: what it does then"""
     weight_decay: float = 0.01
     """Of matrices; vectors have none"""
     clip: float = 1.0
@@ -72,6 +88,10 @@ class TrainConfig:
     checkpoint_every: int = 50
     keep_last: int = 2
     """Checkpoints that are kept"""
+    tensorboard: Path | None = None
+    """A folder for TensorBoard, beside the log"""
+    compile: bool = False
+    """Compile the feed-forward layers; the run then ends with other bits than one without"""
     threads: int | None = None
     """CPU threads; None is one a core, or what the run began with. Sums depend on it, so a run keeps its number"""
 
@@ -80,6 +100,8 @@ class TrainConfig:
             ("task", self.task, TASKS),
             ("preset", self.preset, PRESETS),
             ("positions", self.positions, POSITIONS),
+            ("schedule", self.schedule, SCHEDULES),
+            ("packer", self.packer, PACKERS),
             *(("freeze", part, PARTS) for part in self.freeze),
         ]
         for name, value, known in choices:
@@ -104,6 +126,8 @@ class TrainConfig:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
                 )
+        if not 1 < self.theta < math.inf:
+            raise ConfigError(f"theta is {self.theta}", hint="set --theta to a number above 1, for instance 10000")
         for name, weight in self.objective_weights.items():
             if not 0 <= weight < math.inf:
                 raise ConfigError(f"the weight of {name} is {weight}", hint=f"write --objective-weight {name}=1.0")
@@ -118,15 +142,21 @@ class TrainConfig:
             "seed": self.seed,
             "preset": self.preset,
             "positions": self.positions,
+            **({"theta": self.theta} if self.positions == "rotary" else {}),
             "max_tokens": self.max_tokens,
             "global_batch": self.global_batch,
+            "packer": self.packer,
+            "mixture": str(self.mixture) if isinstance(self.mixture, Path) else self.mixture,
             "micro_steps": self.micro_steps,
             "lr": self.lr,
             "warmup": self.warmup,
+            "schedule": self.schedule,
+            **({"steps": self.steps} if self.schedule == "cosine" else {}),
             "weight_decay": self.weight_decay,
             "clip": self.clip,
             "freeze": sorted(self.freeze),
             **({"beta": self.beta} if self.task == "dpo" else {}),
             "objective_weights": dict(self.objective_weights),
+            "compile": self.compile,
             "threads": self.threads,
         }

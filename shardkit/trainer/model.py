@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from shardkit.errors import IntegrityError
 from shardkit.loader.segments import Segments, attend
+from shardkit.trainer.config import THETA
 from shardkit.trainer.layers import Attend, SwiGLU
 from shardkit.trainer.sizes import ModelSize
 from shardkit.trainer.vision import Tower
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 LOSS_CHUNK = 1024
 """Tokens whose logits exist at one time"""
-ROTARY_BASE = 10_000.0
 
 
 class Block(nn.Module):
@@ -51,8 +51,9 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, size: ModelSize, vocab_size: int, max_positions: int | None) -> None:
+    def __init__(self, size: ModelSize, vocab_size: int, max_positions: int | None, theta: float) -> None:
         super().__init__()
+        self.theta = theta
         self.head = size.width // size.heads
         self.embed_tokens = nn.Embedding(vocab_size, size.width)
         self.embed_positions = nn.Embedding(max_positions, size.width) if max_positions else None
@@ -63,7 +64,7 @@ class Decoder(nn.Module):
         """[T, width]: what the tied head reads."""
         rotary = None
         if self.embed_positions is None:
-            rotary = rotary_angles(positions_T, self.head)
+            rotary = rotary_angles(positions_T, self.head, self.theta)
         else:
             inputs = inputs + self.embed_positions(positions_T)
         for block in self.blocks:
@@ -71,10 +72,10 @@ class Decoder(nn.Module):
         return cast(Tensor, self.norm(inputs))
 
 
-def rotary_angles(positions_T: Tensor, head: int) -> Tensor:
-    """[T, head / 2]"""
+def rotary_angles(positions_T: Tensor, head: int, theta: float) -> Tensor:
+    """[T, head / 2]: pair i turns by theta ** (-2 i / head) a position."""
     powers = torch.arange(0, head, 2, device=positions_T.device, dtype=torch.float32) / head
-    return positions_T[:, None].float() * ROTARY_BASE**-powers
+    return positions_T[:, None].float() * theta**-powers
 
 
 def rotate(rows_THD: Tensor, angles: Tensor) -> Tensor:
@@ -105,10 +106,11 @@ class VisionLanguage(nn.Module):
         patch_sizes: Mapping[str, tuple[int, int]] | None,
         slot_side: int = 28,
         max_positions: int | None = None,
+        theta: float = THETA,
     ) -> None:
         super().__init__()
         self.image_token = image_token
-        self.lm = Decoder(size, vocab_size, max_positions)
+        self.lm = Decoder(size, vocab_size, max_positions, theta)
         self.vision = Tower(size.tower, patch_sizes, slot_side=slot_side, width_out=size.width) if patch_sizes else None
 
     def image_rows(self, batch: Batch, *, weights: Tensor | None = None, attention: Attend = attend) -> Tensor | None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from shardkit.trainer.loop import COUNTS, train
+from shardkit.trainer.counts import COUNTS
+from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.objective import NUM_OBJECTIVES, combine, numerators, objective_weights
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks

@@ -47,8 +47,8 @@ def test_options_reach_the_config(tokens: Path, tmp_path: Path):
     assert run(tokens, tmp_path / "run", "--steps", 1, *arguments) == 0
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings == {
-        "task": "vlm-align", "seed": 3, "preset": "smoke", "positions": "learned", "max_tokens": 64, "global_batch": 2,
-        "micro_steps": 2, "lr": 0.002, "warmup": 2, "weight_decay": 0.1, "clip": 0.5, "freeze": ["vision"],
+        "task": "vlm-align", "seed": 3, "preset": "smoke", "positions": "learned", "max_tokens": 64, "global_batch": 2, "packer": "best-fit", "mixture": None,
+        "micro_steps": 2, "lr": 0.002, "warmup": 2, "schedule": "constant", "weight_decay": 0.1, "clip": 0.5, "freeze": ["vision"], "compile": False,
         "objective_weights": {"ocr": 0.5}, "threads": 1,
     }  # fmt: skip
 

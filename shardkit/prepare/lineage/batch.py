@@ -26,7 +26,9 @@ from shardkit.store.plans import read_blocks, read_plan
 
 _FORM = re.compile(r"([0-9a-f]{32})/([0-9]+)/([0-9]+)/([0-9]+)of([0-9]+)")
 RUN_FILE = "run.json"
-"""In the folder of a run: settings, facts of the dataset."""
+"""In the folder of a run: settings, facts of the dataset; those of its first stage."""
+STAGES_FILE = "stages.jsonl"
+"""There too: the same of each stage, a line each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +160,8 @@ class Batches:
                 self._plans[digest] = _of_state(self._state, self._dataset, digest)
                 return self._plans[digest]
             elif self._run is not None:
-                about = _of_run(self._run, self._dataset)
+                self._plans[digest] = self._of_run(self._run, digest)
+                return self._plans[digest]
             else:
                 raise ConfigError(
                     f"the plan {digest} is not saved beside the dataset",
@@ -169,6 +172,22 @@ class Batches:
             plan = self._made(about, digest)
             self._plans[digest] = _Made(plan=plan, lengths=plan.lengths, rows=None)
         return self._plans[digest]
+
+    def _of_run(self, folder: Path, digest: str) -> _Made:
+        """The plan of the stage of a run that the batch is of.
+
+        Raises:
+            ConfigError: where it is of none; with what the last one gives.
+        """
+        *others, last = _stages_of(folder, self._dataset)
+        for about in others:
+            try:
+                plan = self._made(about, digest)
+            except ConfigError:
+                continue
+            return _Made(plan=plan, lengths=plan.lengths, rows=None)
+        plan = self._made(last, digest)
+        return _Made(plan=plan, lengths=plan.lengths, rows=None)
 
     def _made(self, about: Mapping[str, Any], digest: str) -> Plan:
         split = choose_split(self._dataset, about["of"]["split"])
@@ -238,29 +257,38 @@ def _of_state(file: Path, dataset: Dataset, digest: str) -> _Made:
     )
 
 
-def _of_run(folder: Path, dataset: Dataset) -> dict[str, Any]:
-    """What a run's folder says of its plan, in the form of a saved one.
+def _stages_of(folder: Path, dataset: Dataset) -> list[dict[str, Any]]:
+    """What a run's folder says of the plan of each of its stages, in the form of saved ones; those of this dataset, or all.
 
     Raises:
-        SourceError: where no run is there, or its file is damaged.
+        SourceError: where no run is there, or its files are damaged.
     """
-    file = folder / RUN_FILE
+    file, of_stages = folder / RUN_FILE, folder / STAGES_FILE
     try:
         run = orjson.loads(file.read_bytes())
-        settings, split = run["settings"], run["facts"]["split"]
-        return {
-            "from": f"the run {folder}",
-            "of": {"split": choose_split(dataset, split)},
-            "settings": {name: settings[name] for name in ("max_tokens", "global_batch", "seed")},
-            "mixture": None,
-        }
+        lines = of_stages.read_bytes().splitlines() if of_stages.exists() else []
+        stages = [orjson.loads(line) for line in lines] or [run]
+        stages = [stage for stage in stages if stage["facts"].get("dataset_id") == dataset.id] or stages[-1:]
+        return [
+            {
+                "from": f"the run {folder}",
+                "of": {"split": choose_split(dataset, stage["facts"]["split"])},
+                "settings": {
+                    name: stage["settings"][name]
+                    for name in ("max_tokens", "global_batch", "seed", "packer")
+                    if name in stage["settings"]
+                },
+                "mixture": stage["settings"].get("mixture"),
+            }
+            for stage in stages
+        ]
     except OSError as error:
         raise SourceError(
             f"no run is here ({error.strerror})",
             where=str(folder),
             hint="name the folder that `shardkit train --out` wrote",
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(
             f"the run's settings are damaged ({error})",
             where=str(file),

@@ -1,0 +1,66 @@
+"""The log's numbers for TensorBoard: an event file with a scalar for each, at its step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from shardkit.errors import ConfigError
+from shardkit.store.files import output_errors
+
+LEFT_OUT = ("step", "room")
+"""No curves"""
+
+
+class _Writer(Protocol):
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
+
+
+class Board:
+    """Takes the records of steps; without a writer it does nothing."""
+
+    def __init__(self, writer: _Writer | None) -> None:
+        self._writer = writer
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        if self._writer is not None:
+            for tag, value in scalars(record):
+                self._writer.add_scalar(tag, value, global_step=record["step"])
+
+
+def scalars(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a record, by the path of names that leads to it."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from scalars(value, f"{prefix}{name or 'all'}/")
+        elif isinstance(value, (int, float)) and name not in LEFT_OUT:
+            yield f"{prefix}{name or 'all'}", float(value)
+
+
+@contextmanager
+def open_board(folder: Path | None, *, step: int) -> Iterator[Board]:
+    """A board in `folder`, or one that does nothing.
+
+    Args:
+        step: that the run goes on from: what a killed run wrote of later steps is marked as gone.
+
+    Raises:
+        ConfigError: where the package is missing that writes the files.
+    """
+    if folder is None:
+        yield Board(None)
+        return
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "--tensorboard needs tensorboardX", hint="install it: pip install 'shardkit[tensorboard]'"
+        ) from None
+    with output_errors(folder):
+        writer = SummaryWriter(logdir=str(folder), purge_step=step + 1)
+    try:
+        yield Board(writer)
+    finally:
+        writer.close()

@@ -1,0 +1,192 @@
+"""The stages of a run: one after the other in one folder, steps counted through.
+
+A file of stages, in the order in which they come:
+
+    [[stage]]
+    name = "alignment"
+    steps = 2000                     # of this stage
+    data = "tokens/captions"         # paths are relative to this file
+    task = "vlm-align"
+    freeze = ["lm"]
+
+    [[stage]]
+    name = "instruction"
+    steps = 500
+    data = "tokens/chat"
+    task = "sft"
+    lr = 1e-4
+    reset_optimizer = true           # no moments of the stage before; the warm-up begins at 0
+    mixture = {by = "loss", weights = {chat = 9, web = 1}}      # a tenth of what is learned is replay
+
+What a stage leaves out is as the run's options say. What it fixes stands in its record, see run.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shardkit.errors import ConfigError
+from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.schedule import learning_rate
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_NUMBER = (int, float)
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "steps": int,
+    "reset_optimizer": bool,
+    "data": str,
+    "task": str,
+    "freeze": list,
+    "positions": str,
+    "theta": _NUMBER,
+    "max_tokens": int,
+    "global_batch": int,
+    "micro_steps": int,
+    "packer": str,
+    "mixture": (str, dict),
+    "lr": _NUMBER,
+    "warmup": int,
+    "schedule": str,
+    "weight_decay": _NUMBER,
+    "clip": _NUMBER,
+    "beta": _NUMBER,
+    "objective_weights": dict,
+    "eval_split": str,
+}
+"""What a stage may say, and as what."""
+NEEDED = ("name", "steps")
+PATHS = ("data", "mixture")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    name: str
+    number: int
+    """From 0"""
+    first: int
+    """Its first step, counted from the beginning of the run"""
+    config: TrainConfig
+    """The run's, with what the stage says; `steps` is its last step, counted from the beginning of the run"""
+    reset_optimizer: bool = False
+    rate_before: float = 0.0
+    """From which its warm-up leads to its own rate"""
+    tower: bool = False
+    """Whether the model has one: it stays where a stage before had it"""
+    positions_before: str | None = None
+    """The kind of positions of the stage before"""
+
+    @property
+    def last(self) -> int:
+        return self.config.steps
+
+    def learning_rate(self, step: int) -> float:
+        """Of a step of this stage."""
+        number, steps = step - self.first + 1, self.last - self.first + 1
+        return learning_rate(self.config, number, steps, before=self.rate_before)
+
+
+def only(config: TrainConfig) -> list[Stage]:
+    """A run that is one stage, named by its task."""
+    return in_order([(config.task, config, False)])
+
+
+def in_order(parts: Sequence[tuple[str, TrainConfig, bool]]) -> list[Stage]:
+    """Stages one after the other.
+
+    Args:
+        parts: name, settings with the number of its own steps, and whether the optimizer begins anew, of each stage.
+    """
+    stages: list[Stage] = []
+    for number, (name, config, reset) in enumerate(parts):
+        before = stages[-1] if stages else None
+        done = before.last if before else 0
+        stages.append(
+            Stage(
+                name=name,
+                number=number,
+                first=done + 1,
+                config=replace(config, steps=done + config.steps),
+                reset_optimizer=reset,
+                rate_before=before.learning_rate(done) if before and not reset else 0.0,
+                tower=config.task == "vlm-align" or bool(before and before.tower),
+                positions_before=before.config.positions if before else None,
+            )
+        )
+    return stages
+
+
+def read_stages(file: Path, options: Mapping[str, Any]) -> list[Stage]:
+    """The stages of a file.
+
+    Args:
+        options: of the run, by the names of TrainConfig: what a stage leaves out.
+
+    Raises:
+        ConfigError: for what a file of stages cannot say.
+    """
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"the file of stages cannot be read ({error.strerror})", where=str(file), hint="check the path of --stages"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _bad(f"the file of stages is no TOML ({error})", str(file)) from error
+    tables = content.get("stage")
+    if set(content) != {"stage"} or not isinstance(tables, list) or not tables:
+        raise _bad(f"it holds {', '.join(content) or 'nothing'}, not a list of [[stage]]", str(file))
+    parts = [_read(table, f"{file}: stage {number}", file.parent, options) for number, table in enumerate(tables, 1)]
+    names = [name for name, _, _ in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise _bad(f"two stages are named {name!r}", str(file))
+    return in_order(parts)
+
+
+def _read(
+    table: Mapping[str, Any], where: str, folder: Path, options: Mapping[str, Any]
+) -> tuple[str, TrainConfig, bool]:
+    for field in table:
+        if field not in FIELDS:
+            raise _bad(f"a stage has no field {field!r} (known: {', '.join(FIELDS)})", where)
+    settings = {**options, **table}
+    missing = [
+        field
+        for field in (*NEEDED, "data", "task")
+        if settings.get(field) is None or (field in NEEDED and field not in table)
+    ]
+    if missing:
+        hint = f"add {missing[0]} to the stage" + (
+            f", or give --{missing[0]} for all" if missing[0] not in NEEDED else ""
+        )
+        raise ConfigError(f"the stage has no {missing[0]}", where=where, hint=hint)
+    for field, value in table.items():
+        kind = FIELDS[field]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _bad(f"{field} is {value!r}", where)
+        if field in PATHS and isinstance(value, str):
+            settings[field] = folder / value
+    settings["freeze"] = tuple(settings.get("freeze", ()))
+    reset = settings.pop("reset_optimizer", False)
+    name = settings.pop("name")
+    try:
+        return name, TrainConfig(**settings), reset
+    except (ConfigError, TypeError) as error:
+        raise ConfigError(
+            f"stage {name}: {getattr(error, 'what', error)}",
+            where=where,
+            hint=getattr(error, "hint", None) or "correct it",
+        ) from error
+
+
+def _bad(what: str, where: str) -> ConfigError:
+    return ConfigError(what, where=where, hint="write it as docs/training.md shows")
