@@ -40,7 +40,7 @@ def command() -> None:
     """
 
 
-@command.command("train")
+@command.command("train", short_help="learn a vocabulary from the texts of datasets")
 @datasets_argument
 @click.option(
     "-o", "--out", "output", type=click.Path(path_type=Path), help="The folder to write. [required without --dry-run]"
@@ -104,7 +104,7 @@ def _trained(result: TrainResult, asked: int) -> str:
     return "\n".join(lines)
 
 
-@command.command("report")
+@command.command("report", short_help="characters a token, unused tokens, overlap with another")
 @click.argument("tokenizer", type=click.Path(path_type=Path))
 @datasets_argument
 @click.option("--against", type=click.Path(path_type=Path), metavar="OTHER", help="Another tokenizer, to compare with.")
