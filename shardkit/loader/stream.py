@@ -33,8 +33,9 @@ from shardkit.loader.objects import changed_objects, etag_marks
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.staging import Staging
 from shardkit.loader.state import Promise, State
-from shardkit.loader.walk import Walk, read_walk, write_walk
-from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings, Step
+from shardkit.loader.steps import last_epoch, steps_until
+from shardkit.loader.walk import Walk, begin_walk, restore_walk, write_walk
+from shardkit.sequence.plan import Cursor, Mixture, Plan, PlanSettings
 from shardkit.sequence.plan.after import plan_after, read_cursor
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.blocks import Verify
@@ -188,7 +189,9 @@ class StreamingLoader(IterableDataset[Any]):
         placed = -1
         while placed != self._placed:
             placed = self._placed
-            for host in self._meter.waits(self._assemble().batches(self._steps(self._cursor, self._end(self._cursor)))):
+            for host in self._meter.waits(
+                self._assemble().batches(steps_until(self._plan, self._cursor, last_epoch(self._cursor, self._epochs)))
+            ):
                 if iteration != self._iteration:
                     raise ConfigError(
                         "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
@@ -205,49 +208,17 @@ class StreamingLoader(IterableDataset[Any]):
     def _hosted(self) -> Iterator[HostBatch]:
         """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
         # Here, not when the iteration is begun: an error there would end a persistent worker without a word.
-        walk = self._walk = self._walk or self._begin_walk()
+        walk = self._walk = self._walk or begin_walk(self._hosting, self._plan, self._cursor, self._epochs)
         if self._device.type != "cpu":
             raise ConfigError(
                 f"workers of a DataLoader cannot build batches on {self._device}",
                 hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
             )
-        steps = islice(self._steps(walk.cursor, walk.end), walk.skip, None, walk.stride)
+        steps = islice(steps_until(self._plan, walk.cursor, walk.end), walk.skip, None, walk.stride)
         for host in self._assemble().batches(steps):
             self._note(host.info)
             self._walk = walk.after(host.info.after)
             yield host
-
-    def _begin_walk(self) -> Walk:
-        """Of a worker in a new iteration."""
-        worker = self._hosting.join()
-        cursor = self._cursor
-        if worker.iteration:
-            epoch = cursor.epoch + worker.epochs if self._epochs is None else max(self._epochs, cursor.epoch)
-            cursor = self._plan.start(epoch)
-        return Walk(cursor=cursor, skip=worker.number, stride=worker.num_workers, end=self._end(cursor))
-
-    def _end(self, cursor: Cursor) -> int:
-        """The epoch before which an iteration from there ends."""
-        return cursor.epoch + 1 if self._epochs is None else self._epochs
-
-    def _steps(self, cursor: Cursor, end: int) -> Iterator[Step]:
-        """The steps from a place to the end of the epoch before `end`."""
-        while cursor.epoch < end:
-            epoch = cursor.epoch
-            for step in self._plan.steps(cursor):
-                yield step
-                cursor = step.after
-            if cursor.epoch == epoch and self._plan.rest is not None and epoch == self._plan.first_epoch:
-                cursor = self._plan.start(epoch + 1)  # the plan before had delivered all that fills a batch
-            elif cursor.epoch == epoch:
-                if len(self._lengths):
-                    logger.warning(
-                        "epoch %d has fewer packs than a global batch of %d: no batch (tail: %s)",
-                        epoch,
-                        self._settings.global_batch,
-                        self._settings.tail,
-                    )
-                return
 
     def _assemble(self) -> Assembler:
         if self._process != os.getpid():
@@ -311,7 +282,7 @@ class StreamingLoader(IterableDataset[Any]):
         """
         worker = get_worker_info()
         if worker is not None:
-            self._walk = self._walk or self._begin_walk()
+            self._walk = self._walk or begin_walk(self._hosting, self._plan, self._cursor, self._epochs)
             return write_walk(self._plan, self._walk, worker.id)
         if self._hosting.hosted:
             raise ConfigError(
@@ -348,11 +319,8 @@ class StreamingLoader(IterableDataset[Any]):
             ResumeError: where less can be promised; it names both sides of every difference.
         """
         check_choice("require", require, tuple(states.REQUIRE))
-        worker = get_worker_info()
-        if worker is not None:
-            self._restored = walk = read_walk(self._plan, state, worker.id, worker.num_workers)
-            begun = self._hosting.join()
-            self._hosting.shift(walk.end - 1 - self._cursor.epoch - begun.iteration)
+        if get_worker_info() is not None:
+            self._restored = restore_walk(self._hosting, self._plan, state, self._cursor.epoch)
             return Promise.REPLAYABLE
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)

@@ -15,6 +15,8 @@ from typing import Any
 
 from shardkit.errors import ResumeError
 from shardkit.loader import state as states
+from shardkit.loader.hosting import Hosting
+from shardkit.loader.steps import last_epoch
 from shardkit.sequence.plan import Cursor, Plan
 from shardkit.sequence.plan.after import read_cursor
 
@@ -81,3 +83,26 @@ def read_walk(plan: Plan, state: Mapping[str, Any], worker: int, num_workers: in
             hint=_HINT,
         )
     return Walk(cursor=read_cursor(plan, saved), skip=skip, stride=of, end=end)
+
+
+def begin_walk(hosting: Hosting, plan: Plan, cursor: Cursor, epochs: int | None) -> Walk:
+    """Of this worker in a new iteration of its DataLoader; the first one begins at `cursor`, later ones at later epochs."""
+    worker = hosting.join()
+    if worker.iteration:
+        cursor = plan.start(cursor.epoch + worker.epochs if epochs is None else max(epochs, cursor.epoch))
+    return Walk(cursor=cursor, skip=worker.number, stride=worker.num_workers, end=last_epoch(cursor, epochs))
+
+
+def restore_walk(hosting: Hosting, plan: Plan, state: Mapping[str, Any], epoch: int) -> Walk:
+    """What this worker has to do in the iteration that begins, and later iterations begin behind it.
+
+    Args:
+        epoch: of the place that the loader of the main process is at.
+
+    Raises:
+        ResumeError: where the state is of another plan or worker.
+    """
+    worker = hosting.join()
+    walk = read_walk(plan, state, worker.number, worker.num_workers)
+    hosting.shift(walk.end - 1 - epoch - worker.iteration)
+    return walk

@@ -30,6 +30,7 @@ from shardkit.loader.foreign.reader import ForeignReader
 from shardkit.loader.foreign.sample import Source
 from shardkit.loader.metrics import Meter, Metrics
 from shardkit.loader.state import Promise, State
+from shardkit.loader.steps import last_epoch, steps_until
 from shardkit.loader.stream import AHEAD, MAX_THREADS, ON_BAD, num_cores
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import Cursor, Plan, PlanSettings, Step
@@ -209,7 +210,7 @@ class ForeignLoader(IterableDataset[Any]):
     # ------------------------------------------------------------------ iteration
     def _own(self) -> Iterator[Batch]:
         placed = self._placed
-        steps = self._steps(self._cursor)
+        steps = self._steps()
         for host in self._meter.waits(self._batches(steps, min(MAX_THREADS, num_cores()), AHEAD)):
             with self._meter.copy():
                 batch = host.to_device(self._device)
@@ -229,17 +230,10 @@ class ForeignLoader(IterableDataset[Any]):
                 f"workers of a DataLoader cannot build batches on {self._device}",
                 hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
             )
-        yield from self._batches(islice(self._steps(self._cursor), worker.id, None, worker.num_workers), 0, 0)
+        yield from self._batches(islice(self._steps(), worker.id, None, worker.num_workers), 0, 0)
 
-    def _steps(self, cursor: Cursor) -> Iterator[Step]:
-        end = cursor.epoch + 1 if self._epochs is None else self._epochs
-        while cursor.epoch < end:
-            before = cursor
-            for step in self._plan.steps(cursor):
-                yield step
-                cursor = step.after
-            if cursor is before:
-                return  # fewer packs than a global batch
+    def _steps(self) -> Iterator[Step]:
+        return steps_until(self._plan, self._cursor, last_epoch(self._cursor, self._epochs))
 
     def _batches(self, steps: Iterator[Step], threads: int, ahead: int) -> Iterator[HostBatch]:
         reader = ForeignReader(self._source, self._building, self._measured, decoder=self._decoder)
