@@ -94,6 +94,9 @@ def _look_through(job: _Job) -> _Seen:
                 facts = look(image.data)
                 wrong = differences(facts, stored_xxh3=image.stored_xxh3, pixel=image.pixel_id)
                 seen.problems.extend(f"{where} image {number}: {what}" for what in wrong)
+                if not image.asset_id:
+                    seen.problems.append(f"{where} image {number}: it has no asset id")
+                    continue
                 key = asset_key(image.asset_id, image.frame)
                 assets.add(key)
                 if facts.sha256 != image.asset_id:

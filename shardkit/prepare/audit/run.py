@@ -160,7 +160,7 @@ class _Audit:
             return hex_id(found.values[index])
         shard, row = int(found.shards[index]), int(found.rows[index])
         reader = open_whole(self._dataset.shards[shard], compare=False)
-        facts = next(iter(read_facts(reader, np.array([row], np.int32))))
+        facts = next(iter(read_facts(reader, np.array([row], np.int32), with_gaps=True)))
         reader.close()
         job = self._jobs.of(shard, np.array([row], np.int32))
         candidates = {

@@ -249,7 +249,7 @@ def examine(job: Job) -> Side:
         rows = job.rows[start : start + _ROWS]
         places = job.place_of(rows)
         ids = []
-        contents = zip(rows.tolist(), read_facts(reader, rows), content_ids(reader, rows), strict=True)
+        contents = zip(rows.tolist(), read_facts(reader, rows, with_gaps=True), content_ids(reader, rows), strict=True)
         for row, facts, content in contents:
             where = f"{shard.name}:{row}"
             if content != facts.example_id:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.digest import canonical_json
 from shardkit.errors import IntegrityError
@@ -52,8 +53,20 @@ class Facts:
     """The text segments, in order."""
 
 
-def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -> Iterator[Facts]:
+_FILLED = {
+    "example_id": "0" * 32, "source": "", "metadata": "{}", "asset_id": "", "pixel_id": "0" * 32, "stored_xxh3": "",
+    "frame": 0, "width": 0, "height": 0, "size": 0,
+}  # fmt: skip
+"""Columns that are never null, and what stands for a null in an audit."""
+
+
+def read_facts(
+    reader: ShardReader, rows: npt.NDArray[np.int32] | None = None, *, with_gaps: bool = False
+) -> Iterator[Facts]:
     """Facts of all rows of a shard, or of `rows` in their order.
+
+    Args:
+        with_gaps: go on where a column is null that never is, with what compares unequal to everything: for an audit.
 
     Raises:
         IntegrityError: where the columns do not hold together.
@@ -74,18 +87,37 @@ def read_facts(reader: ShardReader, rows: npt.NDArray[np.int32] | None = None) -
             f"the columns of a shard do not hold together ({error})", hint="run `shardkit verify` on the dataset"
         ) from error
     for batch in table.to_batches():
-        yield from _facts(batch)
+        yield from _facts(batch, with_gaps=with_gaps)
 
 
-def _facts(batch: pa.RecordBatch) -> Iterator[Facts]:
+def _listed(column: pa.Array, name: str, *, with_gaps: bool) -> list[Any]:
+    """The values of a column; of one that is never null without gaps."""
+    if column.null_count and name in _FILLED:
+        if not with_gaps:
+            raise IntegrityError(
+                f"the columns of a shard do not hold together (a {name} is null)",
+                hint="run `shardkit verify` on the dataset",
+            )
+        column = pc.fill_null(column, _FILLED[name])
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _facts(batch: pa.RecordBatch, *, with_gaps: bool) -> Iterator[Facts]:
     segments, images, relations = (batch.column(name) for name in ("segments", "images", "relations"))
     texts, roles, names = (segments.values.field(name).to_pylist() for name in ("text", "role", "name"))
     text_ends, image_ends, ends = (column.offsets.to_numpy().tolist() for column in (segments, images, relations))
     kinds = relations.values.field("kind").to_pylist()
     columns = ("asset_id", "frame", "pixel_id", "stored_xxh3", "width", "height", "size")
-    assets, frames, pixels, stored, widths, heights, sizes = (images.values.field(c).to_pylist() for c in columns)
+    assets, frames, pixels, stored, widths, heights, sizes = (
+        _listed(images.values.field(name), name, with_gaps=with_gaps) for name in columns
+    )
     plain = zip(
-        *(batch.column(name).to_pylist() for name in ("example_id", "source", "group", "metadata")), strict=True
+        *(
+            _listed(batch.column(name), name, with_gaps=with_gaps)
+            for name in ("example_id", "source", "group", "metadata")
+        ),
+        strict=True,
     )
     for row, (example_id, source, group, metadata) in enumerate(plain):
         spoken = slice(text_ends[row], text_ends[row + 1])

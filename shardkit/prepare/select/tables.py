@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.select.columns import COLUMNS
 from shardkit.prepare.select.evaluate import Lines
 from shardkit.prepare.select.read import Part, Wanted
@@ -26,7 +27,9 @@ class Tables:
     def __init__(self, dataset: Dataset, wanted: Wanted) -> None:
         self._wanted = wanted
         plain = [name for name in _EXAMPLES if name in wanted.columns]
-        self._examples = dataset.table("examples", ["example_id", "shard_index", *plain]) if _tabled(wanted) else None
+        self._examples = (
+            dataset.table("examples", ["example_id", "shard_index", "source", *plain]) if _tabled(wanted) else None
+        )
         self._splits = pa.array([shard.split for shard in dataset.shards], pa.string())
         facts = [name for name in _ASSETS if name in wanted.columns]
         self._assets = _Known(dataset.table("assets", ["asset_id", "frame", *facts]), facts) if facts else None
@@ -39,8 +42,11 @@ class Tables:
         row_of = np.repeat(np.arange(len(part.positions)), np.maximum(part.images, 1) if of_images else 1)
         columns: dict[tuple[str, ...], pa.Array] = {}
         if self._licences is not None:
-            ids, shards = leading(self._rows(part, "example_id")), as_int32(self._rows(part, "shard_index"))
-            row_of, image_of, columns["licence",] = self._licences.spread(part, row_of, image_of, ids, shards)
+            ids, sources = leading(self._rows(part, "example_id")), self._rows(part, "source")
+            spread = self._licences.spread(
+                part, row_of, image_of, ids, sources, as_int32(self._rows(part, "shard_index"))
+            )
+            row_of, image_of, columns["licence",] = spread
         images = pa.array(image_of, mask=image_of < 0)
         for key, column in part.columns.items():
             if key == ("licence",):
@@ -120,15 +126,20 @@ class _Licences:
         images = asset_keys(table)
         self._here = _Listed(_together(images, leading(table["example_id"])), codes)
         self._anywhere = _Listed(images, codes)
+        ingests = Ancestry(dataset).ingests
+        self._of_source = {source: one.recipe.get("licence") for source, one in ingests.items()}
+        """`--licence` of its ingest, where that is at hand ..."""
         stated = [s.holder.recipe.get("licence") if s.holder.stage == "ingest" else None for s in dataset.shards]
         self._of_shard = pa.array(stated, pa.string())
+        """... and where the shard is one of an ingest itself."""
 
-    def spread(
+    def spread(  # noqa: PLR0917 - lines, and the rows that they are of
         self,
         part: Part,
         row_of: npt.NDArray[np.int64],
         image_of: npt.NDArray[np.int64],
         ids: Keys,
+        sources: pa.ChunkedArray,
         shards: npt.NDArray[np.int32],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pa.Array]:
         """Lines with one licence each, where an image came under several.
@@ -137,6 +148,7 @@ class _Licences:
             row_of: [L] row of each line.
             image_of: [L] image of each line, or -1.
             ids: [n] first 64 bits of the example ids.
+            sources: [n] name of the row's source.
             shards: [n] place of the row's shard.
         """
         # A line without an image takes the key behind the last.
@@ -153,7 +165,8 @@ class _Licences:
         codes = np.where(elsewhere[line_of], self._anywhere.at(at), self._here.at(at))
         of_images = self._names.take(pa.array(codes, mask=~known | (codes < 0)))
         # An example without an image has no row of provenance of its own.
-        of_texts = pc.coalesce(part.columns["licence",], self._of_shard.take(pa.array(shards)))
+        of_sources = pa.array([self._of_source.get(source) for source in sources.to_pylist()], pa.string())
+        of_texts = pc.coalesce(part.columns["licence",], self._of_shard.take(pa.array(shards)), of_sources)
         of_texts = of_texts.take(pa.array(row_of[line_of]))
         licences = pc.if_else(pa.array(image_of[line_of] < 0), of_texts, of_images)
         return row_of[line_of], image_of[line_of], licences

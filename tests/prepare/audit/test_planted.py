@@ -265,10 +265,16 @@ def test_a_row_whose_content_gives_another_id_is_damage(copied: Path, change: Ca
         ({"pixel_id": "0" * 32}, "pixel id is"),
         ({"asset_id": "0" * 64}, "the asset id is not that of the bytes"),
         ({"asset_id": "nothing"}, "is no asset id"),
+        ({"asset_id": None}, "is no asset id"),
+        ({"pixel_id": None}, "pixel id is"),
+        ({"stored_xxh3": None}, "stored digest is"),
         ({"data": b"no picture"}, "the image does not decode"),
     ],
 )
-def test_columns_that_do_not_fit_their_bytes_are_damage(copied: Path, column: dict, says: str):
+def test_columns_that_do_not_fit_their_bytes_are_damage(
+    copied: Path, column: dict, says: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("shardkit.store.columns.payload", lambda _: 0)  # no writer of ours takes a null for an id
     planted = example("something new", photo(30), site="t9")
     plant(copied, named(replace(planted, images=(replace(planted.images[0], **column),))))
     result = audit(copied)

@@ -181,3 +181,14 @@ def test_a_field_that_no_row_has_is_refused(tmp_path: Path):
 def test_an_empty_dataset_has_nothing_to_select(tmp_path: Path):
     write(tmp_path / "a", [])
     assert select(tmp_path / "a", "width > 3", tmp_path / "b").counts["read"] == 0
+
+
+def test_the_licence_that_was_stated_at_ingest_is_known_in_shards_of_later_stages(tmp_path: Path):
+    """Texts without a picture have it from the recipe of their ingest, wherever their rows lie now."""
+    rows = [example(f"text {k}", source="web") for k in range(20)]
+    write(tmp_path / "web", rows, recipe={"source": "web", "licence": "MIT"})
+    split(tmp_path / "web", tmp_path / "split", "a=0.5,b=0.5")
+    for name in ("web", "split"):
+        assert select(tmp_path / name, "licence == 'MIT'", tmp_path / f"{name}-mit").counts["kept"] == 20
+    (tmp_path / "web").rename(tmp_path / "gone")
+    assert select(tmp_path / "split", "licence is null", tmp_path / "unknown").counts["kept"] == 20
