@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import importlib
 import io
 import logging
+import os
 import struct
 import threading
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 from PIL import Image, ImageFile, features
 
@@ -94,12 +98,14 @@ def count_frames(kind: Format, image: ImageFile.ImageFile) -> int:
 
 
 class _Quiet:
-    """No warning of Pillow passes while any thread is inside; the filters of the process come back with the last one out."""
+    """No warning of Pillow and no message of libtiff passes while any thread is inside; the filters and the handler of the
+    process come back with the last one out."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._num_inside = 0
         self._saved = warnings.catch_warnings()
+        self._handler: int | None = None
 
     def __enter__(self) -> None:
         with self._lock:
@@ -107,6 +113,7 @@ class _Quiet:
                 self._saved = warnings.catch_warnings()
                 self._saved.__enter__()
                 warnings.filterwarnings("ignore", module=r"PIL\.")
+                self._handler = _handle_tiff_errors(None)
             self._num_inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -114,6 +121,28 @@ class _Quiet:
             self._num_inside -= 1
             if self._num_inside == 0:
                 self._saved.__exit__(None, None, None)
+                _handle_tiff_errors(self._handler)
+
+
+def _handle_tiff_errors(handler: int | None) -> int | None:
+    """Have libtiff call `handler` over a damaged file, None for nothing: it writes to stderr by itself, and Pillow raises
+    all the same. Returns the handler before; None where the library cannot be reached, and its messages stay."""
+    call = _tiff_error_handler()
+    return None if call is None else call(handler)
+
+
+@functools.cache
+def _tiff_error_handler() -> Callable[[int | None], int | None] | None:
+    """TIFFSetErrorHandler of the libtiff that this process has from Pillow; it is never loaded for this."""
+    folder = Path(Image.__file__).parent
+    bundled = sorted([*(folder.parent / "pillow.libs").glob("libtiff*"), *(folder / ".dylibs").glob("libtiff*")])
+    for name in (*map(str, bundled), "libtiff.so.6", "libtiff.so.5"):
+        with contextlib.suppress(OSError, AttributeError):
+            call = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY).TIFFSetErrorHandler
+            call.argtypes, call.restype = [ctypes.c_void_p], ctypes.c_void_p
+            found: Callable[[int | None], int | None] = call
+            return found
+    return None
 
 
 _QUIET = _Quiet()
