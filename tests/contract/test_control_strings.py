@@ -15,7 +15,7 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.run import run as ingest
 from shardkit.prepare.tokenize.config import TokenizeConfig
 from shardkit.prepare.tokenize.run import run as tokenize
-from shardkit.records import Example, Image, Relation
+from shardkit.records import Example, Image, LayoutItem, Relation
 from shardkit.sequence.recipes import RECIPES
 from shardkit.store.dataset import Dataset
 from shardkit.text.reserved import Reserved
@@ -35,6 +35,13 @@ TOKENIZERS = {
 }
 """Name -> control tokens that are special, and those that are not."""
 CASES = [(kind, name) for kind, (special, other) in TOKENIZERS.items() for name in (*special, *other)]
+SETTINGS: dict[str, tuple[str, dict[str, str]]] = {
+    **{name: (name, {}) for name in RECIPES},
+    "ocr with boxes": ("ocr", {"boxes": "true", "labels": "text"}),
+    "vlm joined": ("vlm", {"captions": "joined"}),
+    "sft drawn": ("sft", {"system_prompt_ratio": "0.5", "think_removal_ratio": "0.5", "alternatives": "2"}),
+}
+"""What is run: a recipe, and settings that put further text into its sequences."""
 MARK = "zq"
 """Stands in a hostile text as often as the control string does."""
 
@@ -100,12 +107,14 @@ def pages(name: str) -> list[Example]:
         make_example(0, text, relations=[caption(1, 0)]),
         make_example(0, text, f"two {text}", relations=[caption(1, 0), caption(2, 0)]),
         make_example(text, 0, text, 1, f"end {text}"),
-        make_example(0, text, relations=[page], images=(labelled(),)),
+        make_example(0, text, relations=[page], images=(labelled(text),)),
     ]
 
 
-def labelled() -> Image:
-    return replace(make_example(0).images[0], ocr_labels=(1, 2, 3), reading_order=(0,))
+def labelled(text: str) -> Image:
+    """A page with a line of its own, labels and reading order."""
+    line = LayoutItem(level="line", text=text.replace("\n", " "), polygon=(1, 1, 9, 1, 9, 5, 1, 5))
+    return replace(make_example(0).images[0], ocr_labels=(1, 2, 3), reading_order=(0,), layout=(line,))
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +132,11 @@ def sequences(sets: Sets):
 
 def _tokenized(sets: Sets, recipe: str, kind: str) -> tuple[Tokenizer, dict[str, list[dict]]]:
     output = sets.folder / f"{recipe}-{kind}"
+    name, settings = SETTINGS[recipe]
     tokenize(
         TokenizeConfig(
             inputs=(sets.folder / "chat", sets.folder / "pages"), output=output, tokenizer=sets.tokenizers[kind],
-            recipe=recipe, max_tokens=8192, add_control_tokens=True,
+            recipe=name, settings=settings, max_tokens=8192, add_control_tokens=True,
         )
     )  # fmt: skip
     made = Dataset.open(output)
@@ -134,14 +144,14 @@ def _tokenized(sets: Sets, recipe: str, kind: str) -> tuple[Tokenizer, dict[str,
     found: dict[str, list[dict]] = defaultdict(list)
     names = sorted({name for _, name in CASES}, key=len, reverse=True)
     for shard in made.sequence_shards:
-        for row in made.sequence_reader(shard).table(["example_id", "input_ids", "prompt"]).to_pylist():
+        for row in made.sequence_reader(shard).table(["example_id", "input_ids", "slots"]).to_pylist():
             text = texts[row["example_id"]]
             found[next(name for name in names if name in text)].append(row)
     return Tokenizer.load(output / "tokenizer"), found
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda value: value)
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("recipe", SETTINGS)
 def test_a_control_string_in_data_stays_text(recipe: str, kind: str, name: str, sequences) -> None:
     tokenizer, found = sequences(recipe, kind)
     assert name in tokenizer.controls
@@ -149,6 +159,8 @@ def test_a_control_string_in_data_stays_text(recipe: str, kind: str, name: str, 
     controls = set(tokenizer.controls.values())
     marks = 0
     for row in found[name]:
+        labels = [label for slot in row["slots"] for label in slot["ocr_labels"] or ()]
+        assert recipe != "ocr with boxes" or (labels and controls.isdisjoint(labels))
         # The text between control tokens: where one was made of data, its text is missing there.
         pieces: list[list[int]] = [[]]
         for token in row["input_ids"]:
@@ -163,7 +175,7 @@ def test_a_control_string_in_data_stays_text(recipe: str, kind: str, name: str, 
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("recipe", SETTINGS)
 def test_ids_of_control_tokens_come_as_often_whatever_the_text_says(recipe: str, kind: str, sequences) -> None:
     tokenizer, found = sequences(recipe, kind)
     counts = {
