@@ -78,7 +78,7 @@ class Mixture:
     by: str
     """One of UNITS."""
     weights: Weights
-    """Source -> weight, by name; sources of weight 0 are not drawn. None where a temperature gives them."""
+    """Source -> weight, by name; sources of weight 0 are not drawn. Empty where a temperature gives them."""
     epoch_source: str | None = None
     """An epoch ends when this source was drawn whole."""
     epoch_tokens: int | None = None
