@@ -14,6 +14,49 @@ from tests.trainer.builders import picture
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
+STAGES = """
+[[stage]]
+name = "joint"
+steps = 3
+data = "pictures"
+task = "vlm-align"
+
+[[stage]]
+name = "alignment"
+steps = 2
+data = "pictures"
+task = "vlm-align"
+freeze = ["lm"]
+lr = 3e-3
+
+[[stage]]
+name = "replay"
+steps = 4
+data = "both"
+task = "lm"
+mixture = {by = "token", weights = {web = 1, chat = 3}}
+packer = "oldest-first"
+reset_optimizer = true
+max_tokens = 48
+
+[[stage]]
+name = "instruction"
+steps = 3
+data = "answers/tokens"
+task = "sft"
+theta = 40000
+schedule = "cosine"
+warmup = 1
+
+[[stage]]
+name = "preference"
+steps = 2
+data = "pairs/tokens"
+task = "dpo"
+global_batch = 2
+"""
+"""In the fixture `road`; 14 steps, borders after 3, 5, 9 and 12."""
+
 
 @pytest.fixture(scope="session")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -83,3 +126,37 @@ def said(role: str, content: str) -> dict[str, str]:
 def write_chat(folder: Path, rows: list[dict[str, object]]) -> None:
     (folder / "raw.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     shardkit("ingest", "chat", folder / "raw.jsonl", "-o", folder / "ingest", "--licence", "CC0-1.0")
+
+
+@pytest.fixture(scope="session")
+def road(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> Path:
+    """A folder with `pictures`, `answers`, `pairs` and `both` (two sources), all of one tokenizer; and stages.toml."""
+    folder = tmp_path_factory.mktemp("road")
+    rows = [{"conversations": [said("user", f"q{n}"), said("assistant", LETTERS[n : n + 5])]} for n in range(12)]
+    make(folder / "answers", rows, "--recipe", "sft", "--add-control-tokens", "--max-tokens", "128")
+    tokenizer = ("--tokenizer", folder / "answers/tokens/tokenizer", "--max-tokens", "128")
+    pairs = [
+        {"chosen": [row["conversations"][0], said("assistant", letters)],
+         "rejected": [row["conversations"][0], said("assistant", letters[::-1])]}
+        for row, letters in ((row, row["conversations"][1]["content"]) for row in rows)
+    ]  # fmt: skip
+    make(folder / "pairs", pairs, "--recipe", "dpo", *tokenizer)
+    pictures = tokens.parent / "ingest"
+    shardkit("tokenize", pictures, "-o", folder / "pictures", "--recipe", "vlm", "--set", "image_size=56", *tokenizer)
+    for source in ("web", "chat"):
+        lines = [json.dumps({"text": source + LETTERS[n % 11 : n % 11 + 4 + n % 12]}) for n in range(24)]
+        (folder / f"{source}.jsonl").write_text("\n".join(lines))
+        shardkit("ingest", "text", folder / f"{source}.jsonl", "-o", folder / source, "--source", source)
+    assert cli.run(["concat", f"{folder}/web", f"{folder}/chat", "-o", f"{folder}/mixed", "--quiet"]) == 0
+    shardkit("tokenize", folder / "mixed", "-o", folder / "both", "--recipe", "pretrain", *tokenizer)
+    (folder / "stages.toml").write_text(STAGES)
+    return folder
+
+
+def make(folder: Path, rows: list[dict], *arguments: object) -> None:
+    folder.mkdir()
+    write_chat(folder, rows)
+    if "--tokenizer" in arguments:
+        shardkit("tokenize", folder / "ingest", "-o", folder / "tokens", *arguments)
+    else:
+        tokenize(folder, *arguments)

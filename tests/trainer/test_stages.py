@@ -19,93 +19,18 @@ from shardkit.trainer.metrics import read_log
 from shardkit.trainer.run import read_stage_records
 from shardkit.trainer.stages import read_stages
 from shardkit.trainer.trainee import enter
-from tests.trainer.conftest import LETTERS, said, shardkit, tokenize, write_chat
+from tests.trainer.conftest import STAGES, shardkit
 
 OPTIONS = {"max_tokens": 128, "warmup": 2, "threads": 1, "checkpoint_every": 2}
 
 
-@pytest.fixture(scope="session")
-def road(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> Path:
-    """A folder with `pictures`, `answers`, `pairs` and `both` (two sources), all of one tokenizer; and stages.toml."""
-    folder = tmp_path_factory.mktemp("road")
-    rows = [{"conversations": [said("user", f"q{n}"), said("assistant", LETTERS[n : n + 5])]} for n in range(12)]
-    make(folder / "answers", rows, "--recipe", "sft", "--add-control-tokens", "--max-tokens", "128")
-    tokenizer = ("--tokenizer", folder / "answers/tokens/tokenizer", "--max-tokens", "128")
-    pairs = [
-        {"chosen": [row["conversations"][0], said("assistant", letters)],
-         "rejected": [row["conversations"][0], said("assistant", letters[::-1])]}
-        for row, letters in ((row, row["conversations"][1]["content"]) for row in rows)
-    ]  # fmt: skip
-    make(folder / "pairs", pairs, "--recipe", "dpo", *tokenizer)
-    pictures = tokens.parent / "ingest"
-    shardkit("tokenize", pictures, "-o", folder / "pictures", "--recipe", "vlm", "--set", "image_size=56", *tokenizer)
-    for source in ("web", "chat"):
-        lines = [json.dumps({"text": source + LETTERS[n % 11 : n % 11 + 4 + n % 12]}) for n in range(24)]
-        (folder / f"{source}.jsonl").write_text("\n".join(lines))
-        shardkit("ingest", "text", folder / f"{source}.jsonl", "-o", folder / source, "--source", source)
-    assert cli.run(["concat", f"{folder}/web", f"{folder}/chat", "-o", f"{folder}/mixed", "--quiet"]) == 0
-    shardkit("tokenize", folder / "mixed", "-o", folder / "both", "--recipe", "pretrain", *tokenizer)
-    (folder / "stages.toml").write_text(ALL)
-    return folder
-
-
-def make(folder: Path, rows: list[dict], *arguments: object) -> None:
-    folder.mkdir()
-    write_chat(folder, rows)
-    if "--tokenizer" in arguments:
-        shardkit("tokenize", folder / "ingest", "-o", folder / "tokens", *arguments)
-    else:
-        tokenize(folder, *arguments)
-
-
-ALL = """
-[[stage]]
-name = "joint"
-steps = 3
-data = "pictures"
-task = "vlm-align"
-
-[[stage]]
-name = "alignment"
-steps = 2
-data = "pictures"
-task = "vlm-align"
-freeze = ["lm"]
-lr = 3e-3
-
-[[stage]]
-name = "replay"
-steps = 4
-data = "both"
-task = "lm"
-mixture = {by = "token", weights = {web = 1, chat = 3}}
-packer = "oldest-first"
-reset_optimizer = true
-max_tokens = 48
-
-[[stage]]
-name = "instruction"
-steps = 3
-data = "answers/tokens"
-task = "sft"
-theta = 40000
-schedule = "cosine"
-warmup = 1
-
-[[stage]]
-name = "preference"
-steps = 2
-data = "pairs/tokens"
-task = "dpo"
-global_batch = 2
-"""
 LAST = 14
 
 
 def change(road: Path, edit: Callable[[str], str]) -> Path:
     """Another file of stages, beside the first so that its paths hold."""
-    file = road / f"changed-{abs(hash(edit(ALL)))}.toml"
-    file.write_text(edit(ALL))
+    file = road / f"changed-{abs(hash(edit(STAGES)))}.toml"
+    file.write_text(edit(STAGES))
     return file
 
 
@@ -297,7 +222,7 @@ def test_what_is_frozen_in_a_stage_keeps_its_weights(road: Path, tmp_path: Path)
 
 def test_a_longer_context_keeps_the_learned_positions_it_had(road: Path, tmp_path: Path):
     text = (
-        first_stages(1)(ALL)
+        first_stages(1)(STAGES)
         + '[[stage]]\nname = "long"\nsteps = 1\ndata = "pictures"\ntask = "vlm-align"\nmax_tokens = 256\nlr = 0\nwarmup = 0\nweight_decay = 0\n'
     )
     one = run(road, tmp_path / "one", stages=change(road, first_stages(1)), positions="learned").model
