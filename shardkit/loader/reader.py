@@ -78,6 +78,10 @@ class _Recent(Generic[Opened]):
         self._readers.move_to_end(index)
         return reader
 
+    def __contains__(self, index: int) -> bool:
+        """Whether it is open; for any thread, as a hint."""
+        return index in self._readers
+
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
@@ -97,6 +101,8 @@ class Reader:
             lambda index: dataset.sequence_reader(sequences[index], verify=verify)
         )
         self._examples: _Recent[ShardReader] = _Recent(lambda index: dataset.reader(examples[index], verify=verify))
+        # Before the lock is taken, so that several threads fetch several shards at once.
+        self._fetch: Callable[[int], None] = lambda index: dataset.fetch(examples[index])
         self._names = [shard.name for shard in examples]
         self._examples_of = [dataset.examples_of(shard) for shard in sequences]
         self._blocks: OrderedDict[int, tuple[pa.RecordBatch, _Block]] = OrderedDict()
@@ -137,6 +143,8 @@ class Reader:
         Raises:
             IntegrityError: where its shard is damaged.
         """
+        if loaded.shard not in self._examples:
+            self._fetch(loaded.shard)
         with self._lock:
             return self._examples.get(loaded.shard).image_bytes(loaded.row, slot.image)
 

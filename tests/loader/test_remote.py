@@ -354,3 +354,28 @@ def test_inputs_of_a_view_lie_beside_it():
     assert join_url("http://host/a/tokens", "../web") == "http://host/a/web"
     assert join_url("s3://bucket/tokens", "../web") == "s3://bucket/web"
     assert join_url("file:///a/tokens", "shards/x.arrow") == "file:///a/tokens/shards/x.arrow"
+
+
+def test_shards_are_fetched_side_by_side(server, cache, tokens):
+    pictures = [shard for shard in Dataset.open(tokens).shards if shard.entry.format == "tar"]
+    there, most = set(), [0]
+
+    def slow(path):
+        def fault(_handler):
+            with server.lock:
+                there.add(path)
+                most[0] = max(most[0], len(there))
+            time.sleep(0.3)
+            with server.lock:
+                there.discard(path)
+            return False
+
+        return fault
+
+    for shard in pictures:
+        path = f"/web/{shard.name}"
+        server.faults[path] = slow(path)
+
+    with make_loader(server, cache) as loader:
+        assert seen(loader) == local(tokens)
+    assert most[0] >= min(2, len(os.sched_getaffinity(0)))
