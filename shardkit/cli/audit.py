@@ -11,6 +11,7 @@ from shardkit.cli.common import (
     base_option,
     dataset_argument,
     embedding_column_option,
+    embedding_field_option,
     json_option,
     options,
     parse_names,
@@ -48,6 +49,7 @@ from shardkit.prepare.dedup.levels import LEVELS
     help="Vectors of examples or images, as `shardkit dedup` takes them: neighbours are looked for. Repeatable.",
 )
 @embedding_column_option
+@embedding_field_option
 @click.option(
     "--show",
     "listed",

@@ -55,6 +55,10 @@ max_removed_option = click.option(
 embedding_column_option = click.option(
     "--embedding-column", metavar="NAME", help="The column of the vectors, where there are several."
 )
+embedding_field_option = click.option(
+    "--embedding-field", metavar="NAME",
+    help="A metadata field that holds the vector of each example as a list of numbers, with or instead of files.",
+)  # fmt: skip
 
 
 def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -11,6 +11,7 @@ import click
 from shardkit.cli.common import (
     datasets_argument,
     embedding_column_option,
+    embedding_field_option,
     max_removed_option,
     parse_names,
     parse_pairs,
@@ -68,6 +69,7 @@ _TEXTS_SHOWN = 5
     "fixed-size list. Repeatable.",
 )
 @embedding_column_option
+@embedding_field_option
 @click.option(
     "--reference",
     "references",

@@ -28,6 +28,8 @@ class AuditConfig:
     """Files with vectors of examples or images; they switch the level semantic on."""
     embedding_column: str | None = None
     """The column of the vectors, where there are several."""
+    embedding_field: str | None = None
+    """A metadata field that holds the vectors of examples; switches the level semantic on, too."""
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     listed: int = LISTED
@@ -40,9 +42,10 @@ class AuditConfig:
                 raise ConfigError(
                     f"there is no level {level!r}; there are {', '.join(LEVELS)}", hint="choose with --level"
                 )
-        if "semantic" in self.levels and not self.embeddings:
+        if "semantic" in self.levels and not (self.embeddings or self.embedding_field):
             raise ConfigError(
-                "the level semantic compares vectors, and none are given", hint="name their files with --embeddings"
+                "the level semantic compares vectors, and none are given",
+                hint="name their files with --embeddings, or the metadata field that holds them with --embedding-field",
             )
         if self.listed < 1:
             raise ConfigError(f"--show {self.listed} shows nothing of a leak", hint="give 1 or more")

@@ -14,7 +14,7 @@ from shardkit.prepare.dedup.matchers import NEAR
 from shardkit.store.dataset import Dataset
 
 DEFAULT_PRESET = "web"
-_NO_VECTORS = "vectors are in no shard; name their files with --embeddings"
+_NO_VECTORS = "no vectors are named: give their files with --embeddings, or the metadata field that holds them with --embedding-field"
 _NOT_ASKED = "not named with --level"
 
 

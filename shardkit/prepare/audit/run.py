@@ -31,6 +31,7 @@ from shardkit.prepare.audit.sequences import examine_sequences
 from shardkit.prepare.audit.sides import KINDS, Side, examine, forget, groups_of, value_bits
 from shardkit.prepare.dedup import inputs as dedup_inputs
 from shardkit.prepare.dedup.facts import read_facts
+from shardkit.prepare.dedup.field_vectors import write_vectors
 from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.dedup.keys import Keys, hex_id
 from shardkit.prepare.dedup.matchers import NEAR
@@ -70,7 +71,9 @@ class _Audit:
         self._dataset = dataset
         self._refs = (*dataset.shards, *dataset.sequence_shards)
         self._splits = origins(dataset)
-        self._rules = rules_of(self._splits, asked=config.levels, with_vectors=bool(config.embeddings))
+        self._rules = rules_of(
+            self._splits, asked=config.levels, with_vectors=bool(config.embeddings or config.embedding_field)
+        )
         self._jobs = Jobs(config, dataset, self._splits, with_looks=self._rules.looks_for("perceptual"))
         # Also its own: a stage that changes images lists them under their new names.
         self._boilerplate = _boilerplate((*self._splits, dataset))
@@ -184,7 +187,11 @@ class _Audit:
         if rules.looks_for("text"):
             yield near_texts(ground, texts, workers=config.workers, scratch=scratch, on_progress=on_progress)
         if rules.looks_for("semantic"):
-            yield from near_vectors(ground, config.embeddings, column=config.embedding_column, scratch=scratch)
+            files = list(config.embeddings)
+            if config.embedding_field is not None:
+                file = scratch / "field-vectors.arrow"
+                files.append(write_vectors(ground.inputs, config.embedding_field, file, workers=config.workers))
+            yield from near_vectors(ground, files, column=config.embedding_column, scratch=scratch)
 
     def _ground(self, sides: Sequence[Side]) -> Ground:
         chosen = [self._jobs.rows_of(shard) for shard in range(len(self._dataset.shards))]

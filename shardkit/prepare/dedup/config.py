@@ -47,6 +47,8 @@ class DedupConfig:
     """Files with vectors of examples or images, for the level semantic."""
     embedding_column: str | None = None
     """The column of the vectors, where there are several."""
+    embedding_field: str | None = None
+    """A metadata field that holds the vectors, instead of files."""
     references: tuple[Path, ...] = ()
     """Datasets that inputs are compared with; their rows always stay and are not part of the output."""
     priority: tuple[str, ...] = ()
@@ -98,12 +100,13 @@ class DedupConfig:
                     f"the threshold {score} of level {level} is not between {floor} and 1",
                     hint="what is further apart than the lower bound is not looked for",
                 )
-        if ("semantic" in self.levels) != bool(self.embeddings):
+        given = bool(self.embeddings or self.embedding_field)
+        if ("semantic" in self.levels) != given:
             raise ConfigError(
                 "the level semantic compares vectors, and none are given"
-                if not self.embeddings
+                if not given
                 else "vectors are given, and the level semantic that compares them is not asked for",
-                hint="give both --level semantic and --embeddings FILE",
+                hint="give both --level semantic and --embeddings FILE, or --embedding-field NAME",
             )
 
     @property
@@ -130,6 +133,7 @@ class DedupConfig:
             "transforms": sorted(set(self.transforms)),
             "embeddings": [digest_file(path)[1] for path in self.embeddings],
             "embedding_column": self.embedding_column,
+            **({"embedding_field": self.embedding_field} if self.embedding_field else {}),
             "references": sorted(Dataset.open(path, base=self.bases).id for path in self.references),
             "priority": list(self.priority),
             "max_removed_per_source": self.max_removed_per_source,

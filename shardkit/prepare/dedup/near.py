@@ -15,6 +15,7 @@ from shardkit.prepare.dedup import near_text
 from shardkit.prepare.dedup.complete import complete
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.edges import Indices, NearEdges, RowEdges, joined
+from shardkit.prepare.dedup.field_vectors import write_vectors
 from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.levels import PERCEPTUAL, SEMANTIC
 from shardkit.prepare.dedup.matchers import NEAR
@@ -54,8 +55,12 @@ def find_near(config: DedupConfig, inputs: Inputs, signed: Signed, scratch: Path
         texts, crowded = searched.edges, searched.crowded
     vectors = NearVectors.none(inputs.num_rows)
     if "semantic" in levels:
+        files = list(config.embeddings)
+        if config.embedding_field is not None:
+            file = scratch / "field-vectors.arrow"
+            files.append(write_vectors(inputs, config.embedding_field, file, workers=config.workers))
         vectors = find_vectors(
-            config.embeddings,
+            files,
             inputs,
             signed,
             lists,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shardkit.errors import ConfigError, IntegrityError, LeakError
+from shardkit.errors import ConfigError, IntegrityError, LeakError, SourceError
 from shardkit.prepare.audit.config import AuditConfig, AuditResult
 from shardkit.prepare.audit.run import run
 from shardkit.records import Example
@@ -163,6 +163,23 @@ def test_neighbours_by_their_vectors_are_found_where_vectors_are_given(copied: P
     assert item["sides"]["test"]["rows"] == [where]
     apart = {**near, key(planted): [0, 0, 1, 0]}
     assert not any(audit(copied, embeddings=(vectors(tmp_path / "w.parquet", apart, of=of),)).leaks.values())
+
+
+def test_neighbours_are_found_by_vectors_in_a_field_of_the_rows(tmp_path: Path):
+    def row(name: str, *vector: float) -> Example:
+        return example(name, clip=list(vector), site=name)
+
+    train, test = [row("one", 1, 0, 0), row("other", 0, 1, 0)], [row("third", 0, 0, 1), example("without", site="w")]
+    write_split(tmp_path / "apart", {"train": train, "test": test})
+    assert audit(tmp_path / "apart", embedding_field="clip").leaks["embedding"] == 0
+    write_split(tmp_path / "near", {"train": train, "test": [*test, row("fourth", 1, 0.05, 0)]})
+    result = audit(tmp_path / "near", embedding_field="clip", workers=2)
+    assert {name for name, count in result.leaks.items() if count} == {"embedding"}
+    with pytest.raises(ConfigError, match="no example has a vector in a metadata field 'nothing'"):
+        audit(tmp_path / "near", embedding_field="nothing")
+    write_split(tmp_path / "widths", {"train": train, "test": [row("fourth", 1, 0)]})
+    with pytest.raises(SourceError, match="have 3 numbers, that of"):
+        audit(tmp_path / "widths", embedding_field="clip")
 
 
 def test_the_recorded_threshold_of_vectors_is_used_and_what_cannot_be_looked_at_is_said(tmp_path: Path):
