@@ -29,10 +29,11 @@ from typing import Any
 
 import loader_samples as common
 import numpy as np
+import simplejpeg
 import torch
 from loader_samples import BATCH, PACK, Sample, Samples
 
-from shardkit.loader import StreamingLoader
+from shardkit.loader import StreamingLoader, pictures
 from shardkit.loader.reader import Reader
 from shardkit.media import turbo
 from shardkit.media.decode import decode_rgb
@@ -260,8 +261,6 @@ def decoding(pictures: list[bytes], decode: Callable[[bytes], None], seconds: fl
 
 
 def bare_exact(data: bytes) -> None:
-    import simplejpeg
-
     if data[:2] != b"\xff\xd8":
         common.pillow_rgb(data)
         return
@@ -271,8 +270,6 @@ def bare_exact(data: bytes) -> None:
 
 
 def bare_fast(data: bytes) -> None:
-    import simplejpeg
-
     if data[:2] != b"\xff\xd8":
         common.pillow_rgb(data)
         return
@@ -294,18 +291,11 @@ def bare_square(side: int, decoder: str) -> Callable[[bytes], None]:
         return plain
 
     def decode(data: bytes) -> None:
-        import simplejpeg
-
+        buffer = None
         if data[:2] == b"\xff\xd8":
             height, width, _, _ = simplejpeg.decode_jpeg_header(data)
-            least = {"min_height": 2 * side, "min_width": 2 * side, "min_factor": 1}
             buffer = scratch().get(height * width * 3)
-            pixels = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False, buffer=buffer, **least)
-        else:
-            pixels = common.pillow_rgb(data)
-        with torch.inference_mode():
-            source = torch.from_numpy(np.asarray(pixels)).permute(2, 0, 1)[None]
-            torch.nn.functional.interpolate(source, (side, side), mode="bilinear", antialias=True)
+        common.resized(common.turbo_rgb(data, side, buffer), side)
 
     return decode
 
@@ -346,6 +336,8 @@ def main() -> None:
     parser.add_argument("--resume", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)  # the threads that decode are the parallel part
+    if pictures._KEPT != common.KEPT:
+        sys.exit(f"the loader keeps {pictures._KEPT} pixels for each that is shown, the others here keep {common.KEPT}")
     if options.command == "prepare":
         prepare(options.work, options.shared, options.images, options.docs)
         return

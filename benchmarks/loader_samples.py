@@ -30,6 +30,8 @@ PACK = 4096
 BINS = 8
 """Open packs of the peers' packer."""
 MEAN, SPREAD = 0.5, 0.5
+KEPT = 3
+"""Pixels that a picture is decoded to, on each side, for each one that is shown; what the loader keeps."""
 Sample = tuple[str, str, list[bytes]]
 """Key, text, pictures."""
 
@@ -77,15 +79,19 @@ def pillow_rgb(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-def turbo_rgb(data: bytes, least: int = 0, buffer: np.ndarray | None = None) -> np.ndarray:
-    """With simplejpeg, at a reduced scale where `least` pixels of each side are enough; else with Pillow."""
+def turbo_rgb(data: bytes, side: int, buffer: np.ndarray | None = None) -> np.ndarray:
+    """As the loader decodes with "turbo": by simplejpeg, at the smallest scale that leaves `KEPT` pixels on each side for
+    each one that is shown; what is no JPEG by Pillow."""
     import simplejpeg
 
     if data[:2] != b"\xff\xd8":
         return pillow_rgb(data)
-    return simplejpeg.decode_jpeg(
-        data, "RGB", fastdct=True, fastupsample=True, min_height=least, min_width=least, min_factor=1, buffer=buffer
+    height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+    scale = max(scale for scale in (1, 2, 4, 8) if scale == 1 or min(height, width) >= KEPT * side * scale)
+    sizes = (
+        {"min_height": -(-height // scale), "min_width": -(-width // scale), "min_factor": scale} if scale > 1 else {}
     )
+    return simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False, buffer=buffer, **sizes)
 
 
 def square_pillow(data: bytes, side: int) -> np.ndarray:
@@ -94,9 +100,15 @@ def square_pillow(data: bytes, side: int) -> np.ndarray:
 
 
 def square_turbo(data: bytes, side: int) -> np.ndarray:
-    """The same, faster: simplejpeg at twice the side or more, and torch's filter."""
-    pixels = torch.from_numpy(np.ascontiguousarray(turbo_rgb(data, 2 * side))).permute(2, 0, 1)[None]
-    found = torch.nn.functional.interpolate(pixels, size=(side, side), mode="bilinear", antialias=True)
+    """The same with the decoder and the resize of ours."""
+    return resized(turbo_rgb(data, side), side)
+
+
+def resized(pixels: np.ndarray, side: int) -> np.ndarray:
+    """[side, side, 3] by torch's filter, from [H, W, 3]."""
+    with torch.inference_mode():
+        source = torch.from_numpy(pixels if pixels.flags.writeable else pixels.copy()).permute(2, 0, 1)[None]
+        found = torch.nn.functional.interpolate(source, size=(side, side), mode="bilinear", antialias=True)
     return found[0].permute(1, 2, 0).numpy()
 
 
