@@ -118,7 +118,7 @@ def main() -> None:
         if name == "quality":
             command.add_argument("--part", action="append", choices=list(PARTS), help="only this section; repeatable")
         if name == "crowds":
-            command.add_argument("--words", type=int, default=4, help="pictures of each of 1,728 words")
+            command.add_argument("--words", type=int, default=3, help="pictures of each of 1,728 words")
             command.add_argument("--crops", type=int, default=600, help="of one photograph")
         if name == "speed":
             command.add_argument("--texts", type=int, default=200_000)
