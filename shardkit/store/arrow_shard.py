@@ -194,6 +194,8 @@ class ArrowReader:
     def __init__(self, path: Path, check: BlockCheck) -> None:
         self._table = TableReader(path, check)
         self.num_rows = self._table.num_rows
+        self._pictures: dict[int, _Pictures] = {}
+        """By the id of their record batch, which they keep alive."""
 
     def example(self, row: int) -> Example:
         batch, place = self._table.locate(row)
@@ -203,9 +205,10 @@ class ArrowReader:
     def image_bytes(self, row: int, image: int) -> memoryview:
         """The stored bytes of one image, zero-copy."""
         batch, place = self._table.locate(row)
-        images = batch.column("images")
-        first = images.offsets[place].as_py()
-        return memoryview(images.values.field("bytes")[first + image].as_buffer()).cast("B")
+        found = self._pictures.get(id(batch))
+        if found is None:
+            found = self._pictures[id(batch)] = _Pictures(batch)
+        return found.get(place, image)
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` comes with the size of its bytes instead of them."""
@@ -219,10 +222,31 @@ class ArrowReader:
 
     def let_go(self) -> None:
         """What was read may leave memory; it is read again where it is asked for."""
+        self._pictures.clear()
         self._table.let_go()
 
     def close(self) -> None:
+        self._pictures.clear()
         self._table.close()
+
+
+class _Pictures:
+    """Where the pictures of a record batch lie: plain numbers, for a value of Arrow costs more than all the rest."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        images = batch.column("images")
+        column = images.values.field("bytes")
+        _, offsets, data = column.buffers()
+        self._batch = batch
+        self._first = images.offsets.to_numpy()
+        self._offsets = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        self._data = memoryview(data if data is not None else b"").cast("B")
+
+    def get(self, place: int, image: int) -> memoryview:
+        at = int(self._first[place]) + image
+        if not 0 <= image < int(self._first[place + 1]) - int(self._first[place]):
+            raise IndexError(f"the row has no image {image}")
+        return self._data[int(self._offsets[at]) : int(self._offsets[at + 1])]
 
 
 _FACTS = pa.list_(
