@@ -96,7 +96,7 @@ def run(argv: list[str] | None = None) -> int:
     try:
         result: Any = cli.main(args=argv, prog_name="shardkit", standalone_mode=False)
     except ShardkitError as error:
-        report(error)
+        report_error(error)
         return error.exit_code
     except click.UsageError as error:
         error.show()
@@ -117,7 +117,7 @@ def run(argv: list[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def report(error: ShardkitError) -> None:
+def report_error(error: ShardkitError) -> None:
     """Print `where: what` and `Next: hint` on stderr."""
     click.echo(f"{error}", err=True)
     if error.hint:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shardkit.cli import run as shardkit
 from shardkit.errors import ConfigError, OutputError, SourceError
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
@@ -123,3 +124,10 @@ def test_an_empty_dataset_and_one_of_one_row(tmp_path: Path) -> None:
         result, pages = report(tmp_path / name, tmp_path / f"{name}-report")
         assert set(pages) == {"index"}
         assert not result.unchanged
+
+
+def test_the_command_says_what_is_wrong(road: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shardkit(["report", str(tmp_path / "nowhere"), "-o", str(tmp_path / "out")]) == 4
+    assert "no dataset is here" in capsys.readouterr().err
+    assert shardkit(["report", str(road / "split"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'out' / 'index.html'}\t")
