@@ -29,6 +29,9 @@ def make_config(**changes):
         ({"global_batch": 3, "micro_steps": 2}, "2 micro-steps do not share 3 packs evenly"),
         ({"threads": 0}, "threads is 0"),
         ({"lr": float("nan")}, "lr is nan"),
+        ({"theta": 1.0}, r"theta is 1\.0"),
+        ({"schedule": "linear"}, "schedule 'linear' is none of constant, cosine"),
+        ({"packer": "tetris"}, "packer 'tetris' is none of best-fit"),
         ({"objective_weights": {"text": -1.0}}, "the weight of text is -1.0"),
     ],
 )
@@ -49,6 +52,7 @@ def test_a_resumed_run_may_change_what_its_weights_do_not_depend_on():
         {"seed": 1}, {"lr": 2e-3}, {"warmup": 3}, {"global_batch": 2}, {"global_batch": 2, "micro_steps": 2}, {"max_tokens": 64},
         {"preset": "small"}, {"positions": "learned"}, {"freeze": ("lm",)}, {"objective_weights": {"text": 1.0}},
         {"threads": 1}, {"weight_decay": 0.0}, {"clip": 2.0}, {"task": "lm"},
+        {"schedule": "cosine"}, {"packer": "next-fit"}, {"mixture": {"weights": {"a": 1}}}, {"theta": 5e5}, {"compile": True},
     ],
     ids=str,
 )  # fmt: skip

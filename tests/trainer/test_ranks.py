@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.objective import NUM_OBJECTIVES, combine, numerators, objective_weights
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks
+from shardkit.trainer.stages import read_stages
 from tests.trainer.builders import docs_with_pictures, make_batch, make_model
+from tests.trainer.conftest import STAGES
 from tests.trainer.test_loop import make_config
 
 
@@ -100,6 +103,31 @@ def test_a_run_of_two_goes_on_as_a_run_of_one_with_the_same_global_batches(token
         assert one["loss"] == pytest.approx(two["loss"], abs=1e-5)
     assert logs[0][0]["loss"] == pytest.approx(logs[1][0]["loss"], abs=1e-6)
     assert logs[1][2]["resumed"].endswith("REPLAYABLE")
+
+
+def test_stages_of_two_processes_are_those_of_one(road: Path, tmp_path: Path):
+    """Also where references of pairs are made, and where one process goes on in a stage that two began."""
+    file = road / "two.toml"
+    parts = re.sub(r"steps = \d+", "steps = 2", STAGES.replace("global_batch = 2", "")).split("[[stage]]")
+    file.write_text("[[stage]]".join(["", parts[3], parts[5]]))
+    options = {"max_tokens": 128, "warmup": 2, "threads": 1, "global_batch": 2}
+    train(read_stages(file, {**options, "out": tmp_path / "one"}))
+    run_two(
+        [
+            *("shardkit", "train", "--stages", str(file), "--out", str(tmp_path / "two"), "--max-tokens", "128"),
+            *("--warmup", "2", "--threads", "1", "--global-batch", "2", "--quiet"),
+        ]
+    )
+    longer = road / "two-longer.toml"
+    longer.write_text(file.read_text()[::-1].replace("2 = spets", "3 = spets", 1)[::-1])
+    for name in ("one", "two"):
+        train(read_stages(longer, {**options, "out": tmp_path / name, "resume": True}))
+    one, two = (read_log(tmp_path / name / "log.jsonl") for name in ("one", "two"))
+    assert [record["step"] for record in two] == [1, 2, 3, 4, 5]
+    for first, second in zip(one, two, strict=True):
+        assert first["loss"] == pytest.approx(second["loss"], abs=1e-5)
+        assert first["shares"] == second["shares"]
+    assert two[-1]["resumed"].endswith("REPLAYABLE")
 
 
 def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):

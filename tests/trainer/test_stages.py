@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import xxhash
 
 from shardkit import cli
 from shardkit.errors import ConfigError, IntegrityError, ResumeError
@@ -62,9 +64,8 @@ def test_a_run_goes_through_its_stages(road: Path, tmp_path: Path):
     assert {name for record in records[3:5] for name in record["grad_norm_by_part"]} == {"vision"}
 
 
-def test_rates_go_from_stage_to_stage(road: Path, tmp_path: Path):
-    run(road, tmp_path / "run", lr=1e-3)
-    rates = [record["lr"] for record in read_log(tmp_path / "run/log.jsonl")]
+def test_rates_go_from_stage_to_stage(whole: Path):
+    rates = [record["lr"] for record in read_log(whole / "log.jsonl")]
     assert rates[:3] == pytest.approx([5e-4, 1e-3, 1e-3])
     assert rates[3:5] == pytest.approx([2e-3, 3e-3])  # from the rate before to 3e-3
     assert rates[5:9] == pytest.approx([5e-4, 1e-3, 1e-3, 1e-3])  # the optimizer is new: from 0
@@ -91,26 +92,55 @@ def test_shares_of_other_units(road: Path, tmp_path: Path, by: str):
     assert last["shares"]["sources"]["chat"] == pytest.approx(0.75, abs=0.04)
 
 
+@pytest.fixture(scope="module")
+def whole(road: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run through all stages."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    run(road, out)
+    return out
+
+
+@pytest.fixture
+def begun(road: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """A copy of a run through the first so many stages."""
+
+    def copy(number: int) -> Path:
+        made = tmp_path_factory.getbasetemp() / f"begun-{number}"
+        if not made.exists():
+            run(road, made, stages=change(road, first_stages(number)))
+        return Path(shutil.copytree(made, tmp_path / "run"))
+
+    return copy
+
+
 def first_stages(number: int) -> Callable[[str], str]:
     return lambda text: "[[stage]]".join(text.split("[[stage]]")[: number + 1])
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_further_stages_at_the_end_make_the_run_that_had_them_from_the_beginning(
-    road: Path, tmp_path: Path, number: int
+    road: Path, whole: Path, begun: Callable[[int], Path], number: int
 ):
-    whole = run(road, tmp_path / "whole")
-    run(road, tmp_path / "parts", stages=change(road, first_stages(number)))
-    parts = run(road, tmp_path / "parts", resume=True)
-    assert parts.weights_digest == whole.weights_digest
-    one, other = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "parts"))
+    out = begun(number)
+    result = run(road, out, resume=True)
+    assert result.weights_digest == digest_of(whole)
+    one, other = read_log(whole / "log.jsonl"), read_log(out / "log.jsonl")
     for name in ("step", "stage", "loss", "batch_id", "shares", "lr"):
         assert [record[name] for record in one] == [record[name] for record in other]
-    assert read_stage_records(tmp_path / "whole") == read_stage_records(tmp_path / "parts")
+    assert read_stage_records(whole) == read_stage_records(out)
     assert ["resumed" in record for record in other].count(True) == 1
-    states = [load_checkpoint(tmp_path / name / "checkpoints")["optimizer"]["state"] for name in ("whole", "parts")]
+    states = [load_checkpoint(folder / "checkpoints")["optimizer"]["state"] for folder in (whole, out)]
     for at, state in states[0].items():
         assert all(torch.equal(value, states[1][at][name]) for name, value in state.items())
+
+
+def digest_of(out: Path) -> str:
+    """Of the weights in the latest checkpoint, which all are parameters."""
+    weights = load_checkpoint(out / "checkpoints")["model"]
+    digest = xxhash.xxh3_128()
+    for name in sorted(weights):
+        digest.update(weights[name].numpy().data)
+    return digest.hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -126,46 +156,50 @@ def test_further_stages_at_the_end_make_the_run_that_had_them_from_the_beginning
         ('data = "both"', 'data = "chat-alone"', "stage replay .*dataset_id: "),
     ],
 )
-def test_what_a_stage_fixed_is_not_changed_afterwards(road: Path, tmp_path: Path, old: str, new: str, message: str):
+def test_what_a_stage_fixed_is_not_changed_afterwards(
+    road: Path, begun: Callable[[int], Path], old: str, new: str, message: str
+):
     if not (road / "chat-alone").exists():
         assert cli.run(["concat", f"{road}/chat", f"{road}/web", "-o", f"{road}/other", "--quiet"]) == 0
         tokenizer = ("--tokenizer", road / "answers/tokens/tokenizer", "--max-tokens", "64")
         shardkit("tokenize", road / "other", "-o", road / "chat-alone", "--recipe", "pretrain", *tokenizer)
-    run(road, tmp_path / "run", stages=change(road, first_stages(3)))
-    before = (tmp_path / "run/stages.jsonl").read_bytes()
+    out = begun(3)
+    before = (out / "stages.jsonl").read_bytes()
     with pytest.raises(ResumeError, match=message):
-        run(road, tmp_path / "run", stages=change(road, lambda text: text.replace(old, new, 1)), resume=True)
-    assert (tmp_path / "run/stages.jsonl").read_bytes() == before
-    # What has not begun may be changed.
+        run(road, out, stages=change(road, lambda text: text.replace(old, new, 1)), resume=True)
+    assert (out / "stages.jsonl").read_bytes() == before
+
+
+def test_what_has_not_begun_may_be_changed(road: Path, begun: Callable[[int], Path]):
     other = change(road, lambda text: text.replace("theta = 40000", "theta = 20000"))
-    assert run(road, tmp_path / "run", stages=other, resume=True).step == LAST
+    out = begun(3)
+    assert run(road, out, stages=other, resume=True).step == LAST
+    assert read_stage_records(out)[3]["settings"]["theta"] == 20000
 
 
-def test_stages_are_not_taken_away_nor_shortened_below_what_was_trained(road: Path, tmp_path: Path):
-    run(road, tmp_path / "run", stages=change(road, first_stages(2)))
+def test_stages_are_not_taken_away_nor_shortened_below_what_was_trained(road: Path, begun: Callable[[int], Path]):
+    out = begun(2)
     with pytest.raises(ResumeError, match="the run is in stage alignment, its number 2; 1 are given"):
-        run(road, tmp_path / "run", stages=change(road, first_stages(1)), resume=True)
+        run(road, out, stages=change(road, first_stages(1)), resume=True)
     shorter = change(road, lambda text: text.replace("steps = 2", "steps = 1", 1))
     with pytest.raises(ResumeError, match="stage alignment was trained to step 5, and is now to end with step 4"):
-        run(road, tmp_path / "run", stages=shorter, resume=True)
+        run(road, out, stages=shorter, resume=True)
     longer = change(road, lambda text: first_stages(2)(text.replace("steps = 2", "steps = 4", 1)))
-    assert run(road, tmp_path / "run", stages=longer, resume=True).step == 7
+    assert run(road, out, stages=longer, resume=True).step == 7
 
 
-def test_a_cosine_is_not_given_more_steps(road: Path, tmp_path: Path):
-    run(road, tmp_path / "run", stages=change(road, first_stages(4)))
+def test_a_cosine_is_not_given_more_steps(road: Path, begun: Callable[[int], Path]):
+    out = begun(4)
     longer = change(
         road, lambda text: first_stages(4)(text).replace('steps = 3\ndata = "answers', 'steps = 5\ndata = "answers')
     )
     with pytest.raises(ResumeError, match=r"stage instruction .*steps: 12 -> 14"):
-        run(road, tmp_path / "run", stages=longer, resume=True)
+        run(road, out, stages=longer, resume=True)
 
 
 def test_a_stage_that_was_opened_is_held_to_it_before_its_first_checkpoint(
-    road: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    road: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    whole = run(road, tmp_path / "whole")
-
     def break_off(*arguments, **options):
         entered = enter(*arguments, **options)
         if entered[0].stage.name == "replay":
@@ -180,18 +214,18 @@ def test_a_stage_that_was_opened_is_held_to_it_before_its_first_checkpoint(
     other = change(road, lambda text: text.replace("web = 1, chat = 3", "web = 1, chat = 1"))
     with pytest.raises(ResumeError, match="stage replay was begun with other settings"):
         run(road, tmp_path / "run", stages=other, resume=True)
-    assert run(road, tmp_path / "run", resume=True).weights_digest == whole.weights_digest
+    assert run(road, tmp_path / "run", resume=True).weights_digest == digest_of(whole)
 
 
-def test_a_record_that_was_touched_is_found(road: Path, tmp_path: Path):
-    run(road, tmp_path / "run", stages=change(road, first_stages(2)))
-    file = tmp_path / "run/stages.jsonl"
+def test_a_record_that_was_touched_is_found(road: Path, begun: Callable[[int], Path]):
+    out = begun(2)
+    file = out / "stages.jsonl"
     whole = file.read_text()
     file.write_text(whole.replace('"lr":0.003', '"lr":0.004'))
     with pytest.raises(IntegrityError, match="the record of stages is damaged"):
-        run(road, tmp_path / "run", resume=True)
+        run(road, out, resume=True)
     file.write_text(whole.splitlines()[0] + "\n")
-    assert run(road, tmp_path / "run", stages=change(road, first_stages(2)), resume=True).step == 5
+    assert run(road, out, stages=change(road, first_stages(2)), resume=True).step == 5
     assert file.read_text() == whole
 
 
@@ -282,12 +316,11 @@ def test_a_run_without_a_file_is_one_stage(road: Path, tmp_path: Path, capsys: p
     assert read_stage_records(tmp_path / "a") == read_stage_records(tmp_path / "b")
 
 
-def test_the_command(road: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    expected = run(road, tmp_path / "api")
+def test_the_command(road: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     common = ["train", "--stages", road / "stages.toml", "--out", tmp_path / "cli", "--max-tokens", 128, "--warmup", 2]
     arguments = [str(argument) for argument in (*common, "--threads", 1, "--checkpoint-every", 2, "--quiet")]
     assert cli.run(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["weights_digest"] == expected.weights_digest
+    assert json.loads(capsys.readouterr().out)["weights_digest"] == digest_of(whole)
     batch = next(r["batch_id"] for r in read_log(tmp_path / "cli/log.jsonl") if r["stage"] == "replay")
     assert cli.run(["trace", f"{road}/both", batch, "--run", f"{tmp_path}/cli", "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
