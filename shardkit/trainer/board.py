@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from shardkit.errors import ConfigError
 from shardkit.store.files import output_errors
 
 LEFT_OUT = ("step", "room")
@@ -45,19 +44,12 @@ def open_board(folder: Path | None, *, step: int) -> Iterator[Board]:
 
     Args:
         step: that the run goes on from: what a killed run wrote of later steps is marked as gone.
-
-    Raises:
-        ConfigError: where the package is missing that writes the files.
     """
     if folder is None:
         yield Board(None)
         return
-    try:
-        from tensorboardX import SummaryWriter
-    except ModuleNotFoundError:
-        raise ConfigError(
-            "--tensorboard needs tensorboardX", hint="install it: pip install 'shardkit[tensorboard]'"
-        ) from None
+    from tensorboardX import SummaryWriter
+
     with output_errors(folder):
         writer = SummaryWriter(logdir=str(folder), purge_step=step + 1)
     try:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from shardkit.trainer.stages import Stage
 RUN_FILE = "run.json"
 STAGES_FILE = "stages.jsonl"
 LOCK_FILE = ".lock"
+COMPILERS = ("c++", "g++", "clang++")
+"""One of them is what torch.compile calls on a CPU."""
 
 Record = dict[str, Any]
 """Of a stage"""
@@ -69,9 +73,10 @@ def settle(stage: Stage, facts: Facts, dataset: Dataset, held: Sequence[Record])
         held: records of the stages that the run has opened.
 
     Raises:
-        ConfigError: where task and dataset, or mixture and dataset, do not fit.
+        ConfigError: where task and dataset, or mixture and dataset, do not fit, or something is not installed.
     """
     config = stage.config
+    _check_tools(config)
     _check_task(config, facts)
     saved = held[stage.number]["settings"] if stage.number < len(held) else {}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -88,6 +93,14 @@ def settle(stage: Stage, facts: Facts, dataset: Dataset, held: Sequence[Record])
             mixture=mixture,
         ),
     )
+
+
+def _check_tools(config: TrainConfig) -> None:
+    """Refuse what this machine cannot do, before a run is begun."""
+    if config.tensorboard is not None and find_spec("tensorboardX") is None:
+        raise ConfigError("--tensorboard needs tensorboardX", hint="install it: pip install 'shardkit[tensorboard]'")
+    if config.compile and not any(map(shutil.which, COMPILERS)):
+        raise ConfigError("--compile needs a C++ compiler", hint="install g++ or clang, or leave out --compile")
 
 
 def _check_task(config: TrainConfig, facts: Facts) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from shardkit.errors import ResumeError
+from shardkit.errors import ConfigError, ResumeError
 from shardkit.trainer.layers import SwiGLU
 from shardkit.trainer.loop import train
 from tests.trainer.test_loop import make_config
@@ -34,6 +34,16 @@ def test_the_feed_forward_layers_are_compiled(tokens: Path, tmp_path: Path, comp
     assert list(result.model.state_dict()) == list(plain.model.state_dict())  # checkpoints keep their names
     with pytest.raises(ResumeError, match="compile: True -> False"):
         train(make_config(tokens, tmp_path / "run", steps=2, resume=True))
+
+
+def test_without_a_compiler_it_is_refused_before_the_run_begins(
+    tokens: Path, tmp_path: Path, compiled: list[torch.nn.Module], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("shardkit.trainer.run.shutil.which", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler"):
+        train(make_config(tokens, tmp_path / "run", steps=1, compile=True))
+    assert compiled == []
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.full
