@@ -27,6 +27,7 @@ from shardkit.digest import canonical_json
 from shardkit.errors import OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry, listed_files
 from shardkit.store.dataset import MANIFEST, Dataset, id_of
+from shardkit.store.difference import first_difference
 from shardkit.store.files import (
     exchange,
     make_folder,
@@ -184,9 +185,9 @@ class Output:
     def _difference(self, stage: str, recipe: Mapping[str, Any], inputs: Sequence[str]) -> str | None:
         if stage != self.stage:
             return f"made by {stage}, not by {self.stage}"
-        for key in sorted({*recipe, *self.recipe}):
-            if recipe.get(key) != self.recipe.get(key):
-                return f"{key} was {recipe.get(key)!r}, now {self.recipe.get(key)!r}"
+        different = first_difference(recipe, self.recipe)
+        if different is not None:
+            return different
         if list(inputs) != self.inputs:
             before, now = set(inputs), set(self.inputs)
             gone, new = sorted(before - now), sorted(now - before)

@@ -84,12 +84,17 @@ def test_the_same_again_is_unchanged(tmp_path: Path):
     ("changes", "message"),
     [
         ({"recipe": {**RECIPE, "shards": "tar"}}, "shards was 'arrow', now 'tar'"),
+        (
+            {"recipe": {**RECIPE, "limits": {"pixels": 1, "image": {"side": 3, "bytes": 2}}}},
+            r"here: limits\.image\.side was 2, now 3$",
+        ),
         ({"inputs": ["more.jsonl"]}, r"inputs differ \(before: rows.jsonl; now: more.jsonl\)"),
         ({"stage": "dedup"}, "made by ingest, not by dedup"),
     ],
 )
 def test_another_dataset_is_refused_with_the_difference(tmp_path: Path, changes: dict, message: str):
-    write_dataset(tmp_path / "d", UNITS)
+    nested = {**RECIPE, "limits": {"pixels": 1, "image": {"side": 2, "bytes": 2}}}
+    write_dataset(tmp_path / "d", UNITS, recipe=nested if "limits" in changes.get("recipe", {}) else RECIPE)
     with pytest.raises(OutputError, match=message), begin(tmp_path / "d", **changes):
         pass
 
