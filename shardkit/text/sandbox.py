@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MappingView
 from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
-from jinja2.filters import do_indent
+from jinja2.filters import do_indent, do_round
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
@@ -34,13 +34,15 @@ MAX_CHARACTERS = 4 << 20
 MAX_SECONDS = 10.0
 """Processor time of one rendering."""
 MAX_INTEGER = 1 << 63
+MAX_PRECISION = 300
+"""Digits of a rounding, which takes ten to the power of them."""
 
 _FILTERS = frozenset([
     "abs", "attr", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "int", "items",
-    "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "round", "safe",
-    "select", "selectattr", "sort", "string", "title", "trim", "unique", "upper",
+    "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "safe", "select",
+    "selectattr", "sort", "string", "title", "trim", "unique", "upper",
 ])  # fmt: skip
-"""Those of jinja2 that stay; indent, join, replace and tojson are our own. Others make texts of any size, or are random."""
+"""Those of jinja2 that stay; indent, join, replace, round and tojson are our own. Others make texts of any size, or are random."""
 
 _TEXT = frozenset([
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
@@ -114,8 +116,8 @@ class Meter:
             elif isinstance(one, Mapping):
                 left.extend(one.keys())
                 left.extend(one.values())
-            elif isinstance(one, list | tuple):
-                left.extend(one)
+            elif isinstance(one, list | tuple | MappingView):
+                left.extend(one)  # type: ignore[arg-type]  # views of a dict: keys, values, items
         return value
 
     def each(self, values: Iterable[Any]) -> Iterator[Any]:
@@ -127,6 +129,13 @@ class Meter:
     def _look_at_the_clock(self) -> None:
         if time.thread_time() > self._end:
             raise Exhausted(f"it takes more than {MAX_SECONDS:g} seconds")
+
+
+class _Namespace(Namespace):
+    """What it holds is set without a look at the meter, so it never becomes a text with all of that in it."""
+
+    def __repr__(self) -> str:
+        return "<Namespace>"
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -143,9 +152,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
             finalize=_finalize,
         )
         self.filters = {name: function for name, function in self.filters.items() if name in _FILTERS}
-        self.filters |= {"indent": _indent, "join": _join, "list": _list, "replace": _replace, "tojson": _tojson}
+        self.filters |= {"indent": _indent, "join": _join, "list": _list, "replace": _replace, "round": _round}
+        self.filters |= {"tojson": _tojson}
         self.filters |= {"_each": _each, "_bounded": _bounded}
-        self.globals = {name: self.globals[name] for name in ("range", "dict", "namespace")}
+        self.globals = {"range": self.globals["range"], "dict": dict, "namespace": _Namespace}
 
     def template(self, source: str) -> Template:
         """Raises:
@@ -294,6 +304,12 @@ def _indent(context: Context, text: str, width: int | str = 4, first: bool = Fal
     room = width if isinstance(width, int) else len(width)
     _meter(context).text(len(text) + max(0, room) * (text.count("\n") + 1))
     return do_indent(text, width, first, blank)
+
+
+def _round(value: float, precision: int = 0, method: str = "common") -> float:
+    if not -MAX_PRECISION <= precision <= MAX_PRECISION:
+        raise SecurityError(f"it rounds to more than {MAX_PRECISION} digits")
+    return do_round(value, precision, method)  # type: ignore[arg-type]  # jinja2 itself refuses other methods
 
 
 def _join_texts(meter: Meter, between: str, values: Iterable[str]) -> str:

@@ -213,6 +213,10 @@ HOSTILE = {
     "double-by-times": DOUBLE % "{% set ns.x = ns.x * 2 %}",
     "double-list": DOUBLE % "{% set ns.x = [ns.x, ns.x] %}",
     "double-dict": DOUBLE % "{% set ns.x = dict(a=ns.x, b=ns.x) %}",
+    "double-values": DOUBLE % "{% set ns.x = {1: ns.x, 2: ns.x}.values() %}",
+    "double-items": DOUBLE % "{% set ns.x = dict(a=ns.x, b=ns.x).items() %}",
+    "round": "{{ 1.5 | round(999999999, 'ceil') }}",
+    "round-each": "{{ [1.5] | map('round', -999999999, 'floor') | list }}",
     "double-by-macro": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
     "times": "{{ 'a' * 999999999 }}",
     "power": "{{ 9 ** 9 ** 9 }}",
@@ -237,6 +241,18 @@ def test_a_hostile_template_is_stopped(name: str) -> None:
     if isinstance(caught.value, ConfigError):
         assert (caught.value.where, caught.value.what[:29]) == ("t.jinja", "the chat template is refused:")
     assert messages == [USER]
+
+
+def test_what_a_namespace_holds_is_never_spelled_out() -> None:
+    source = (
+        "{% set ns = namespace(x=1) %}{% for i in range(99) %}{% set ns.x = namespace(a=ns.x, b=ns.x) %}{% endfor %}"
+    )
+    for text in ("{{ ns }}", "{{ ns ~ '' }}", "{{ ns | string }}", "{{ [ns] | join }}"):
+        assert ChatTemplate(source=source + text).render([USER]) == "<Namespace>"
+
+
+def test_numbers_are_rounded() -> None:
+    assert ChatTemplate(source="{{ 2.345 | round(1) }} {{ 2.5 | round(method='floor') }}").render([USER]) == "2.3 2.0"
 
 
 def test_a_loop_without_end_is_stopped_by_its_steps_not_by_the_clock() -> None:
