@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shardkit.errors import ConfigError
+from shardkit.media.processors import hf
 from shardkit.sequence.recipes import RECIPES, Recipe, configure, guess
 from shardkit.text.template import ChatTemplate
 
@@ -38,8 +39,15 @@ def read_recipe(name: str, settings: Mapping[str, str], chat_template: Path | No
     described: dict[str, Any] = {}
     beside = Path()
     if name not in RECIPES and (name.endswith(".toml") or Path(name).is_file()):
-        described, beside = _read(Path(name)), Path(name).parent
+        file = Path(name)
+        described, beside = _read(file), file.parent
         name = str(described.pop("name", ""))
+        if name not in RECIPES:
+            raise ConfigError(
+                f"it names {f'the recipe {name!r}' if name else 'no recipe'}; there are {', '.join(RECIPES)}",
+                where=str(file),
+                hint=f"write name = ... in it{guess(name, RECIPES)}",
+            )
     if name not in RECIPES:
         raise ConfigError(
             f"there is no recipe {name!r}; there are {', '.join(RECIPES)}",
@@ -57,8 +65,12 @@ def _with_files(name: str, settings: Mapping[str, Any], folder: Path) -> dict[st
     held = {field.name: field.default for field in fields(RECIPES[name])}
     found = dict(settings)
     for key, value in settings.items():
-        if isinstance(value, str) and key == _TEMPLATE and key in held:
+        if key == _TEMPLATE and key in held:
+            if not isinstance(value, str):
+                raise ConfigError(f"{key}={value!r} is no name of a file", hint=f"write {key} = 'FILE'")
             found[key] = ChatTemplate.load(folder / value)
+        elif key == "processor" and isinstance(value, str) and value.startswith(hf.PREFIX):
+            found[key] = f"{hf.PREFIX}{folder / value.removeprefix(hf.PREFIX)}"
         elif isinstance(value, str) and isinstance(held.get(key), tuple):
             found[key] = _lines(folder / value)
     return found

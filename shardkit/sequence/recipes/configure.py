@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _BOOLEANS = {"true": True, "false": False}
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list of texts"}
+_MOST = (1 << 63) - 1
+"""The largest whole number that a manifest can hold, and a seed can be."""
 
 
 def configure(kind: type[Any], settings: Mapping[str, Any]) -> Recipe:
@@ -78,9 +80,9 @@ def _processor(name: Any, default: Processor) -> Any:
     """The processor `name` with its defaults; `default` itself where that is the one."""
     if name == default.NAME:
         return default
-    if name in PROCESSORS:
+    if isinstance(name, str) and name in PROCESSORS:
         return PROCESSORS[name]()
-    if str(name).startswith(hf.PREFIX):
+    if isinstance(name, str) and name.startswith(hf.PREFIX):
         return hf.read(Path(name.removeprefix(hf.PREFIX)))
     raise ConfigError(
         f"processor={name!r} is none of {', '.join(PROCESSORS)}, {hf.PREFIX}DIR",
@@ -100,16 +102,19 @@ def _value(key: str, value: Any, default: Any) -> Any:
     kind = type(default)
     if isinstance(value, str) and kind is bool:
         value = _BOOLEANS.get(value.lower(), value)
-    elif isinstance(value, str) and kind is int and re.fullmatch(r"-?[0-9]{1,9}", value):
+    elif isinstance(value, str) and kind is int and re.fullmatch(r"-?[0-9]{1,20}", value):
         value = int(value)
     elif kind is float and (type(value) is int or (isinstance(value, str) and re.fullmatch(r"[0-9.]{1,20}", value))):
         value = _number(value)
     elif kind is tuple and isinstance(value, list) and all(isinstance(text, str) for text in value):
         value = tuple(value)
     if type(value) is not kind:
-        raise ConfigError(
-            f"{key}={value!r} is not {_WORDS[kind]}", hint=f"write --set {key}=VALUE, for instance {key}={default}"
-        )
+        hint = f"write --set {key}=VALUE, for instance {key}={default}"
+        if kind is tuple:
+            hint = f"write {key} = [...] in a TOML file, or --set {key}=FILE, a file with one text in each line"
+        raise ConfigError(f"{key}={value!r} is not {_WORDS[kind]}", hint=hint)
+    if kind is int and not -_MOST <= value <= _MOST:
+        raise ConfigError(f"{key}={value} is not {-_MOST} to {_MOST}", hint=f"write a smaller number for {key}")
     return value
 
 

@@ -295,8 +295,8 @@ def test_a_recipe_file_stands_behind_the_settings(source: Path, tokenizer: Path,
     [
         (None, "cannot be read"),
         ("name = ", "is no TOML"),
-        ("image_size = 56", "there is no recipe ''"),
-        ('name = "vml"', "there is no recipe 'vml'"),
+        ("image_size = 56", "it names no recipe; there are pretrain"),
+        ('name = "vml"', "it names the recipe 'vml'; there are pretrain"),
         ('name = "vlm"\nsize = 3', "recipe vlm has no setting 'size'"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shardkit.errors import ConfigError
+from shardkit.media.processors import PixelBudget, hf
 from shardkit.prepare.tokenize.settings import read_recipe
 from shardkit.text.template import chatml
 
@@ -62,3 +63,50 @@ def test_a_file_that_does_not_serve_is_refused(
         read_recipe(recipe, placed, tmp_path / template if template else None)
     assert caught.value.what.startswith(says)
     assert caught.value.hint
+
+
+def test_the_folder_of_a_processor_lies_beside_the_toml_file_too(tmp_path: Path) -> None:
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen" / "preprocessor_config.json").write_bytes(
+        hf.files(PixelBudget(max_pixels=200704, hold_sides=False))["preprocessor_config.json"]
+    )
+    (tmp_path / "my.toml").write_text('name = "vlm"\nprocessor = "hf:qwen"\n', encoding="utf-8")
+    found = settings_of(str(tmp_path / "my.toml"), {})
+    assert (found["processor"], found["max_pixels"]) == ("pixel-budget", 200704)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("processor = 3", "processor=3 is none of square"),
+        ("processor = {name = 'square'}", "processor={'name': 'square'} is none of square"),
+        ("processor = ['square']", "processor=['square'] is none of square"),
+        ("image_size = 99999999999999999999", "image_size=99999999999999999999 is not"),
+        ("seed = -99999999999999999999", "seed=-99999999999999999999 is not"),
+        ("seed = 2026-11-30", "seed=datetime.date(2026, 11, 30) is not a whole number"),
+        ("bos = [1]", "bos=[1] is not text"),
+    ],
+)
+def test_a_toml_value_of_another_kind_is_refused(tmp_path: Path, line: str, says: str) -> None:
+    (tmp_path / "my.toml").write_text(f'name = "vlm"\n{line}\n', encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_recipe(str(tmp_path / "my.toml"), {})
+    assert caught.value.what.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("line", "says", "hint"),
+    [
+        ("chat_template = 3", "chat_template=3 is no name of a file", "write chat_template = 'FILE'"),
+        (
+            "system_prompts = ['a', 3]",
+            "system_prompts=['a', 3] is not a list of texts",
+            "write system_prompts = [...] in a TOML file, or --set system_prompts=FILE, a file with one text in each line",
+        ),
+    ],
+)
+def test_settings_that_may_be_files_say_so(tmp_path: Path, line: str, says: str, hint: str) -> None:
+    (tmp_path / "my.toml").write_text(f'name = "sft"\n{line}\n', encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_recipe(str(tmp_path / "my.toml"), {})
+    assert (caught.value.what, caught.value.hint) == (says, hint)
