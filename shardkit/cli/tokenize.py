@@ -152,6 +152,10 @@ def _summary(result: TokenizeResult) -> str:
     lines += [f"  {name}: {count}" for name, count in counts["changes"].items()]
     if TEXTS_CHANGED in counts["changes"]:
         lines.append("  the vocabulary cannot spell these texts whole; another --tokenizer with all bytes could")
+    if counts["read"] and not counts["kept"]:
+        lines.append(
+            "Warning: nothing was kept; `shardkit schema` says what the reasons mean, --show 1 shows an example"
+        )
     if result.unchanged:
         lines.append("unchanged")
     return "\n".join(lines)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from shardkit.records import Image
 
 SQUARE = Square()
+MAX_SLOTS = 1 << 20
+"""Slots of an image, far over any sequence: a size with a zero too many must not lay out tokens without end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,9 +75,11 @@ class WithImages:
         """Of an image of an example.
 
         Raises:
-            Refused: where its slots are not those of `compress_to`.
+            Refused: where its slots are not those of `compress_to`, or more than MAX_SLOTS.
         """
         geometry = processor.geometry(image.height, image.width)
+        if geometry.slots > MAX_SLOTS:
+            raise Refused("image_too_long", f"an image takes {geometry.slots} slots; no sequence has so many tokens")
         if self.compress_to and geometry.slots != self.compress_to:
             raise Refused(
                 "slots_mismatch",

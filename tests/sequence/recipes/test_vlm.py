@@ -435,3 +435,12 @@ def test_all_fields_enter_the_fingerprint() -> None:
 def test_an_unknown_choice_is_named(field: str) -> None:
     with pytest.raises(ConfigError, match=f"{field}='other' is none of"):
         configure(RECIPES["vlm"], {field: "other"})
+
+
+@pytest.mark.parametrize("recipe", ["vlm", "ocr", "obelics-xattn"])
+def test_a_size_with_some_zeros_too_many_lays_out_nothing(recipe: str) -> None:
+    example = make_example(0, "a")
+    made = bind(configure(RECIPES[recipe], {"processor": "square", "image_size": 10**9}), TOKENIZER.controls)
+    built = made.build(example, TOKENIZER, made.image_processor(), 4096, "window")
+    assert (built.sequences, built.reason) == ((), "image_too_long")
+    assert built.detail == "an image takes 1275510224489796 slots; no sequence has so many tokens"
