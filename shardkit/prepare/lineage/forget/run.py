@@ -142,7 +142,7 @@ def _check_found(decision: Decision, criteria: Criteria, config: ForgetConfig) -
     raise ConfigError(
         f"nothing in the dataset comes from {named}",
         where=str(config.input),
-        hint=f"its sources are {', '.join(sources[:_NAMED])}{', ...' if len(sources) > _NAMED else ''}; "
+        hint=f"its sources are {', '.join(sources[:_NAMED]) or 'none'}{', ...' if len(sources) > _NAMED else ''}; "
         "`shardkit stats` shows licences, `shardkit trace` the origins of a picture",
     )
 
