@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from shardkit.digest import fingerprint
 from shardkit.errors import ConfigError, IntegrityError
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.store.dataset import Dataset
@@ -27,6 +28,8 @@ class Facts:
     num_images: int
     image_token: int | None
     """Id of the token that stands for an image slot; None where the recipe has no images"""
+    processor: str | None
+    """Fingerprint of what makes pixels; None where the recipe has no images"""
     slot_side: int
     """Pixels along the side of the square that a slot stands for"""
 
@@ -83,5 +86,6 @@ def read_facts(dataset: Dataset) -> Facts:
         objectives=objectives,
         num_images=pc.sum(lengths["num_images"]).as_py(),
         image_token=image_token,
+        processor=fingerprint(processor) if processor else None,
         slot_side=processor.get("patch", 14) * processor.get("merge", 2),
     )
