@@ -38,6 +38,12 @@ OPEN_SHARDS = 64
 OPEN_BLOCKS = 1024
 """Row blocks of sequences whose columns are at hand."""
 
+_LISTS = ("input_ids", "slots", "objectives", "documents")
+_TEXTS = ("example_id", "source")
+_NUMBERS = ("shard", "row", "window", "alternative", "alternatives")
+_ONE = (0,)
+"""Of a sequence that is one document."""
+_BYTE = [bytes([number]) for number in range(256)]
 _SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width")
 _LABELS = ("ocr_labels", "reading_order")
 
@@ -63,7 +69,10 @@ Opened = TypeVar("Opened", bound=Closes)
 
 
 class _Recent(Generic[Opened]):
-    """The most recently used readers, by index of their shard; others are closed."""
+    """The readers that were opened last, by index of their shard; others are closed.
+
+    A plan reads from a window of shards and then goes on: the oldest one is not asked for again.
+    """
 
     def __init__(self, opened: Callable[[int], Opened]) -> None:
         self._open = opened
@@ -75,7 +84,6 @@ class _Recent(Generic[Opened]):
             reader = self._readers[index] = self._open(index)
             if len(self._readers) > OPEN_SHARDS:
                 self._readers.popitem(last=False)[1].close()
-        self._readers.move_to_end(index)
         return reader
 
     def __contains__(self, index: int) -> bool:
@@ -127,7 +135,6 @@ class Reader:
             known = self._blocks[id(batch)] = (batch, _Block(batch))
             if len(self._blocks) > OPEN_BLOCKS:
                 self._blocks.popitem(last=False)
-        self._blocks.move_to_end(id(batch))
         return known[1].row(place, self._examples_of[shard])
 
     def metadata(self, loaded: Loaded) -> dict[str, Any]:
@@ -187,67 +194,79 @@ class Reader:
 
 
 class _Block:
-    """The columns of a record batch of sequences, without a copy; a row costs what the row holds."""
+    """The columns of a record batch of sequences as plain numbers: a value of Arrow costs more than all the rest.
+
+    The numbers of a row lie side by side, so that one step of the interpreter fetches them.
+    """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        ids, slots, runs = (batch.column(name) for name in ("input_ids", "slots", "objectives"))
-        self._id_bounds, self._ids = _array(ids.offsets), _array(ids.values)
-        self._slot_bounds = _array(slots.offsets)
-        self._slots = {name: _array(slots.values.field(name)) for name in _SLOT}
-        self._labels = {
-            name: None if column.null_count == len(column) else column
-            for name, column in ((name, slots.values.field(name)) for name in _LABELS)
-        }
-        self._run_bounds = _array(runs.offsets)
-        self._runs = tuple(_array(runs.values.field(name)) for name in ("objective", "length"))
-        self._numbers = {
-            name: _array(batch.column(name)) for name in ("shard", "row", "window", "alternative", "alternatives")
-        }
-        self._values = {name: batch.column(name) for name in ("example_id", "source", "prompt", "documents")}
+        lists = [batch.column(name) for name in _LISTS]
+        texts = [batch.column(name) for name in _TEXTS]
+        self._bounds = np.stack(
+            [_array(column.offsets) for column in lists] + [_offsets(text) for text in texts], axis=1
+        )
+        ids, slots, runs, documents = (column.values for column in lists)
+        self._ids, self._documents = _array(ids), _array(documents)
+        self._slots = _side_by_side([slots.field(name) for name in _SLOT])
+        self._labels = [None if column.null_count == len(column) else column for column in map(slots.field, _LABELS)]
+        self._runs = _side_by_side([runs.field(name) for name in ("objective", "length")])
+        self._texts = [memoryview(text.buffers()[2] or b"").cast("B") for text in texts]
+        self._numbers = _side_by_side([batch.column(name) for name in _NUMBERS])
+        prompts = batch.column("prompt")
+        self._prompts = None if prompts.null_count == len(prompts) else prompts
 
     def row(self, place: int, examples: collections.abc.Sequence[int]) -> Loaded:
         """Args:
         examples: place of the shards of examples that the row counts by in the dataset's list.
         """
-        number = {name: int(column[place]) for name, column in self._numbers.items()}
-        value = {name: column[place].as_py() for name, column in self._values.items()}
-        first, stop = self._run_bounds[place : place + 2].tolist()
-        objectives, counts = (column[first:stop] for column in self._runs)
+        first, stop = self._bounds[place : place + 2].tolist()
+        ids, slots, runs, documents, example, source = zip(first, stop, strict=True)
+        shard, row, window, alternative, alternatives = self._numbers[place].tolist()
         return Loaded(
             sequence=Sequence(
-                input_ids=self._ids[self._id_bounds[place] : self._id_bounds[place + 1]],
-                objectives=np.repeat(objectives, counts).tobytes(),
-                slots=tuple(self._slot(at) for at in range(*self._slot_bounds[place : place + 2].tolist())),
-                window=number["window"],
-                documents=tuple(value["documents"]),
-                alternative=number["alternative"],
-                alternatives=number["alternatives"],
-                prompt=value["prompt"],
+                input_ids=self._ids[slice(*ids)],
+                objectives=b"".join(
+                    [_BYTE[objective] * length for objective, length in self._runs[slice(*runs)].tolist()]
+                ),
+                slots=tuple(map(self._slot, range(*slots), self._slots[slice(*slots)].tolist())),
+                window=window,
+                documents=_ONE
+                if documents[1] - documents[0] == 1
+                else tuple(self._documents[slice(*documents)].tolist()),
+                alternative=alternative,
+                alternatives=alternatives,
+                prompt=None if self._prompts is None else self._prompts[place].as_py(),
             ),
-            example_id=value["example_id"],
-            source=value["source"],
-            shard=examples[number["shard"]],
-            row=number["row"],
+            example_id=str(self._texts[0][slice(*example)], "utf-8"),
+            source=str(self._texts[1][slice(*source)], "utf-8"),
+            shard=examples[shard],
+            row=row,
         )
 
-    def _slot(self, at: int) -> Slot:
-        number = {name: int(column[at]) for name, column in self._slots.items()}
+    def _slot(self, at: int, numbers: list[int]) -> Slot:
+        start, count, image, height, width, used_height, used_width = numbers
+        labels, order = (None if column is None else column[at].as_py() for column in self._labels)
         return Slot(
-            start=number["start"],
-            count=number["count"],
-            image=number["image"],
-            height=number["height"],
-            width=number["width"],
-            used_height=number["used_height"],
-            used_width=number["used_width"],
-            ocr_labels=self._label("ocr_labels", at),
-            reading_order=self._label("reading_order", at),
+            start=start,
+            count=count,
+            image=image,
+            height=height,
+            width=width,
+            used_height=used_height,
+            used_width=used_width,
+            ocr_labels=None if labels is None else tuple(labels),
+            reading_order=None if order is None else tuple(order),
         )
 
-    def _label(self, name: str, at: int) -> tuple[int, ...] | None:
-        column = self._labels[name]
-        values = None if column is None else column[at].as_py()
-        return None if values is None else tuple(values)
+
+def _side_by_side(columns: collections.abc.Sequence[pa.Array]) -> npt.NDArray[np.int32]:
+    """[rows, columns]"""
+    return np.stack([_array(column).astype(np.int32) for column in columns], axis=1)
+
+
+def _offsets(text: pa.StringArray) -> npt.NDArray[np.int32]:
+    """[rows + 1] where each text begins in the buffer of all."""
+    return np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
 
 
 def _array(column: pa.Array) -> npt.NDArray[Any]:

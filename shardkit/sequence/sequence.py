@@ -38,8 +38,10 @@ class Slot:
     """[count] its slots in the order in which they are read; None where that is unknown."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "used_height", self.used_height or self.height)
-        object.__setattr__(self, "used_width", self.used_width or self.width)
+        if not self.used_height:
+            object.__setattr__(self, "used_height", self.height)
+        if not self.used_width:
+            object.__setattr__(self, "used_width", self.width)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
