@@ -144,7 +144,7 @@ def open_view(inputs: Sequence[Path], *, bases: Sequence[Path]) -> View:
             raise ConfigError(
                 f"{datasets[0].path} has the splits {', '.join(datasets[0].splits)}, "
                 f"{dataset.path} has {', '.join(dataset.splits)}",
-                hint="run `shardkit split` on all of them together, then tokenize its output",
+                hint="join them before the split with `shardkit concat`, or split the one without with --like the other",
             )
     splits = tuple(dict.fromkeys(split for dataset in datasets for split in dataset.splits))
     slices = [piece for dataset in datasets for piece in _slices(dataset)]
