@@ -12,7 +12,7 @@ from shardkit.media.limits import MediaLimits
 from shardkit.media.phash import LOOKS
 from shardkit.prepare.ingest.units import UNIT_BYTES
 
-INGEST_VERSION = 4
+INGEST_VERSION = 5
 """Part of every recipe: a change of what ingest makes of equal input gets a new number."""
 
 MISSING_IMAGE = ("drop-image", "drop-document", "fail")
