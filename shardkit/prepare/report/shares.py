@@ -7,7 +7,7 @@ after tokenize also
   sequence  one a sequence
   token     its tokens
   loss      target tokens times the weight of their objective
-  compute   the plan's cost formula (`shardkit.sequence.plan.lengths`)
+  compute   the plan's cost formula (`shardkit.sequence.cost`)
 """
 
 from __future__ import annotations
