@@ -71,6 +71,7 @@ CASES = [
     ),
     Case(change="an append: every bound shard, and more", promise=LESS, data="appended"),
     Case(change="an append and other settings", promise=LESS, data="appended", settings={"max_tokens": 300}),
+    Case(change="`decoder`: the same order and packs, other pixels", promise=LESS, settings={"decoder": "turbo"}),
     Case(change="`seed`", promise=NONE, settings={"seed": 7}),
     Case(change="split", promise=NONE, data="split", before={"split": "train"}, settings={"split": "val"}),
     Case(change="a dataset that lacks a bound shard, or has another one in its place", promise=NONE, data="shorter"),
