@@ -95,6 +95,8 @@ class PromptRecipe(ChatRecipe, ABC):
                     draft.add_control(tokenizer.controls, piece.mark)
                 else:
                     draft.add_text(tokenizer.encode(piece.text), 0, [])
+            if not len(draft):
+                raise Refused("template_refused", "the template renders nothing that has a token")
             return rendered.text, draft
         pieces = [*lay_out(dialogue, empty_think=True), *answer_prompt(open_thinking=thinking)]
         try:

@@ -102,6 +102,11 @@ def test_what_the_template_refuses_has_a_reason() -> None:
     assert (built.reason, built.detail) == ("template_refused", "the template says: turns must alternate")
 
 
+def test_a_prompt_without_a_token_is_none() -> None:
+    built = build(*ASK, source="{% for m in messages %}{% endfor %}")
+    assert (built.reason, built.detail) == ("template_refused", "the template renders nothing that has a token")
+
+
 def test_the_template_sees_how_the_prompt_is_to_end() -> None:
     source = "{{ messages[0].content }}{{ '[INST]' if enable_thinking else '[/INST]' }}{{ add_generation_prompt }}"
     assert spelled(build(*ASK, source=source, open_thinking_ratio=1.0))[0] == "hi[INST]True"
