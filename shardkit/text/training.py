@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 TRAINING_VERSION = 1
 """A change of what equal texts are turned into gets a new number."""
-NUM_BYTES = 256
+_ALPHABET = frozenset(pre_tokenizers.ByteLevel.alphabet())
+NUM_BYTES = len(_ALPHABET)
 
 PATTERNS: dict[str, str | None] = {
     "qwen2": (
@@ -43,7 +44,8 @@ def train(batches: Iterable[Sequence[str]], *, vocab_size: int, reserved: Reserv
     It has fewer than `vocab_size` entries where the texts run out of pairs.
 
     Raises:
-        ConfigError: where `vocab_size` leaves no room for control tokens and bytes, or there is no such pattern.
+        ConfigError: where `vocab_size` leaves no room for control tokens and bytes, a control token is the letter of a
+            byte, or there is no such pattern.
     """
     check_settings(vocab_size=vocab_size, reserved=reserved, pattern=pattern)
     backend = Tokenizer(models.BPE())
@@ -52,7 +54,7 @@ def train(batches: Iterable[Sequence[str]], *, vocab_size: int, reserved: Reserv
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         special_tokens=list(reserved.names),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(_ALPHABET),
         show_progress=False,
     )
     backend.train_from_iterator(map(list, batches), trainer)
@@ -66,6 +68,12 @@ def check_settings(*, vocab_size: int, reserved: Reserved, pattern: str) -> None
     """Raise what `train` would, before any text is read."""
     if pattern not in PATTERNS:
         raise ConfigError(f"there is no pattern {pattern!r}", hint=f"choose one with --pattern: {', '.join(PATTERNS)}")
+    letters = [name for name in reserved.names if name in _ALPHABET]
+    if letters:
+        raise ConfigError(
+            f"the control token {letters[0]!r} is the letter of a byte; no text with that byte could be spelled",
+            hint="name it otherwise in the file of --control-tokens, for instance <a>",
+        )
     least = len(reserved.names) + NUM_BYTES
     if vocab_size < least:
         raise ConfigError(

@@ -60,7 +60,7 @@ def test_each_byte_has_a_token_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("name", ["<think>", "think", "<|im_end|>", "a", "the", " cat"])
+@pytest.mark.parametrize("name", ["<think>", "think", "<|im_end|>", "at", "the", " cat"])
 def test_what_the_text_teaches_never_makes_a_control_token(name: str, pattern: str) -> None:
     reserved = Reserved(special=(name,), functional=(), buffers=(), roles={})
     definition = train([[f"the {name} {name}{name} the cat"] * 50], vocab_size=300, reserved=reserved, pattern=pattern)
@@ -68,8 +68,8 @@ def test_what_the_text_teaches_never_makes_a_control_token(name: str, pattern: s
     for text in (name, f"x{name}y", f" {name} {name}", f"the {name} cat"):
         ids = tokenizer.encode(text)
         assert 0 not in ids
-        assert tokenizer.keeps(text, ids) or len(name) == 1  # a control token that is a byte takes the byte away
-    assert tokenizer.lossless == (len(name) > 1)
+        assert tokenizer.decode(ids) == text
+    assert tokenizer.lossless
 
 
 def test_texts_may_run_out_of_pairs() -> None:
@@ -83,6 +83,14 @@ def test_texts_may_run_out_of_pairs() -> None:
     [
         ({"vocab_size": 291}, "--vocab-size 291 is below 292: 36 control tokens and 256 bytes"),
         ({"pattern": "words"}, "there is no pattern 'words'"),
+        (
+            {"reserved": Reserved(special=("<s>", "a"), functional=(), buffers=(), roles={})},
+            "the control token 'a' is the letter of a byte; no text with that byte could be spelled",
+        ),
+        (
+            {"reserved": Reserved(special=("\u0120",), functional=(), buffers=(), roles={})},
+            "the control token '\u0120' is the letter of a byte; no text with that byte could be spelled",
+        ),
     ],
 )
 def test_impossible_settings(settings: dict, says: str) -> None:
