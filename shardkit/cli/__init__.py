@@ -47,7 +47,17 @@ COMMANDS = {
 """Command -> one line of help. The code is in shardkit/cli/<command>.py and is imported when it is run."""
 
 
+class _ReaderGoneError(Exception):
+    """The reader of stdout went away (`| head`)."""
+
+
 class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGoneError from None  # click would end the process as if something were wrong
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -110,8 +120,8 @@ def run(argv: list[str] | None = None) -> int:
     except Terminated:
         report_stop("terminated", argv)
         return 143
-    except BrokenPipeError:
-        # The reader of stdout went away (`| head`): nothing is wrong, and nothing more can be said there.
+    except _ReaderGoneError:
+        # Nothing is wrong, and nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
