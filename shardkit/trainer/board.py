@@ -51,7 +51,8 @@ def open_board(folder: Path | None, *, step: int) -> Iterator[Board]:
     from tensorboardX import SummaryWriter
 
     with output_errors(folder):
-        writer = SummaryWriter(logdir=str(folder), purge_step=step + 1)
+        # Named by the second they are begun in: without the step, a run that goes on at once would write over what was there.
+        writer = SummaryWriter(logdir=str(folder), purge_step=step + 1, filename_suffix=f".{step}")
     try:
         yield Board(writer)
     finally:
