@@ -8,7 +8,8 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
-WORKERS ?= 2
+# One more than two cores have: some tests wait for what they killed.
+WORKERS ?= 3
 PIP_ARGS ?=
 ARGS ?=
 

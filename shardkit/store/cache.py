@@ -85,7 +85,8 @@ class Cache:
     def _fetch(self, path: Path, digest: str, size: int, fetch: Callable[[Path], None], name: str) -> BinaryIO:
         parts = self.folder / "parts"
         make_folder(parts)
-        for left in parts.glob(f"{path.name}.*"):  # of a process that was killed: the lock is ours
+        # Of a process that was killed: the lock is ours. The index of a tar has the tar's name and more, and a lock of its own.
+        for left in parts.glob(f"{path.name}.[0-9]*.part"):
             self.drop(left)
         part = parts / f"{path.name}.{size}.part"
         try:
