@@ -8,8 +8,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
-# One more than two cores have: some tests wait for what they killed.
-WORKERS ?= 3
+WORKERS ?= 2
 PIP_ARGS ?=
 ARGS ?=
 

@@ -38,6 +38,8 @@ from shardkit.text import language
 _COLUMNS = (
     "example_id", "shard_index", "row", "input", "position", "group", "parent_id", "has_email", "has_phone",
 )  # fmt: skip
+_MANY = 100_000
+"""Rows from which on memory counts for more than loading the language model again."""
 _PIXEL, _TEXT, _VECTOR = (LEVELS.index(level) for level in ("pixel", "text", "vector"))
 
 
@@ -228,9 +230,10 @@ def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress
         read.children.append(part.children)
         read.parents.append(part.parents)
         on_progress(done, len(pieces), "reading")
-    # What one worker, this process, needed for it is not needed any more.
-    language.forget()
-    give_back()
+    if size >= _MANY:
+        # What one worker, this process, needed for it is not needed any more.
+        language.forget()
+        give_back()
     return read
 
 
