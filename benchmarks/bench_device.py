@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
 
-from shardkit.loader.batch import HostBatch, PixelForm, Sizes, lay_out
+from shardkit.loader.batch import PixelForm, Sizes, lay_out
 from shardkit.loader.device import build
 from shardkit.loader.masks import AttentionLayout
 from shardkit.loader.patches import cut
@@ -133,7 +133,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     meta, pixels, sizes = made(min(options.tokens, 4096), 2, options.side)
     check(meta.to(device), pixels.to(device), sizes)
     meta, pixels, sizes = made(options.tokens, options.images, options.side)
-    there = HostBatch(meta=meta, pixels=pixels, info=None).meta.to(device)  # type: ignore[arg-type]
+    there = meta.to(device)
     pixels = pixels.to(device)
     batch = build(there, pixels, sizes)
     layout = AttentionLayout.of(batch)

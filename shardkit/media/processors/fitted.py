@@ -95,7 +95,7 @@ class Fitted:
         return ConfigError(f"{name} of the {self.NAME} processor is {value}", hint=hint)
 
     def geometry(self, height: int, width: int) -> Geometry:
-        raise NotImplementedError
+        raise NotImplementedError  # it is what each processor adds; this class alone is none
 
     @property
     def fixed_slots(self) -> int | None:

@@ -352,8 +352,8 @@ def _then(value: Any, where: str) -> tuple[Change, ...]:
         step, tokens = (at, None) if place[0] == "from_step" else (None, at)
         weights = tuple(sorted(_shares(one["weights"], f"weights of change {number}", where).items()))
         changes.append(Change(step=step, tokens=tokens, weights=weights))
-    places = [change.tokens if change.step is None else change.step for change in changes]
-    if len({change.step is None for change in changes}) > 1 or any(a >= b for a, b in pairwise(places)):  # type: ignore[operator]
+    places = [place for change in changes for place in (change.step, change.tokens) if place is not None]
+    if len({change.step is None for change in changes}) > 1 or any(a >= b for a, b in pairwise(places)):
         raise _bad("the changes of the mixture do not follow one another, all by steps or all by tokens", where)
     return tuple(changes)
 
