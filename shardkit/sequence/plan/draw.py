@@ -11,14 +11,13 @@ import numpy as np
 from shardkit.sequence.plan.deficit import by_deficit
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.mixture import Mixture, drawn_sources, whole_weights
-from shardkit.sequence.plan.order import Indices, Order, as_indices, next_turn
+from shardkit.sequence.plan.order import NEVER, Indices, Order, Upcoming, as_indices, next_turn
 from shardkit.sequence.plan.rest import Rest
 
 VERSION = 1
 """Of the rule that draws from several streams; part of every plan with a mixture."""
 ALL = ""
 """Name of the only stream where nothing is mixed."""
-_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,16 +72,6 @@ class Drawn:
     """Whether the epoch ends here."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Upcoming:
-    """The next sequences of a stream."""
-
-    indices: Indices
-    passes: Indices
-    ends: Indices
-    """Draws after which a pass is over; the last ones of all where the stream ends there for good."""
-
-
 class Streams:
     """The sources of a plan and the rule that mixes them.
 
@@ -124,7 +113,7 @@ class Streams:
         if mixture is not None:
             limits = dict(mixture.repeat)
             self._stages = [_weights(mixture, stage, self.names) for stage in range(len(mixture.then) + 1)]
-            self._limits = [limits.get(name, _NEVER) for name in self.names]
+            self._limits = [limits.get(name, NEVER) for name in self.names]
 
     def shares_of(self, draw: Draw) -> tuple[Indices, Indices] | None:
         """[N] units of the mixture and [N] the weight of each one's source, as they are drawn at `draw`; None unmixed."""
@@ -153,7 +142,7 @@ class Streams:
         if self._rest is None:
             return Draw(passes=none, offsets=none, amounts=none)
         due = next_turn(self._lengths, np.arange(len(self._lengths)), self._rest.due)
-        passes = tuple(int(due[rows].min(initial=_NEVER)) % _NEVER for rows in self._rows)
+        passes = tuple(int(due[rows].min(initial=NEVER)) % NEVER for rows in self._rows)
         tokens = self._rest.run_tokens + self._rest.tokens
         return Draw(passes=passes, offsets=none, amounts=none, tokens=tokens, steps=self._rest.run_steps)
 
@@ -238,7 +227,10 @@ class Streams:
         mixture = self._mixture
         assert mixture is not None
         active = self._active(draw)
-        upcoming = [self._upcoming(stream, draw.passes[stream], draw.offsets[stream], count) for stream in active]
+        upcoming = [
+            self._orders[stream].upcoming(draw.passes[stream], draw.offsets[stream], count, limit=self._limits[stream])
+            for stream in active
+        ]
         chosen = as_indices(
             by_deficit(
                 [self._stages[draw.stage][stream] for stream in active],
@@ -262,7 +254,7 @@ class Streams:
         for stream, at, one in taken:
             drawn = int(np.searchsorted(at, stop))
             amounts[stream] += int(self._units[one.indices[:drawn]].sum())
-            numbers[stream], offsets[stream] = self._after(stream, draw, one, drawn)
+            numbers[stream], offsets[stream] = one.after(drawn)
         after = Draw(
             passes=tuple(numbers),
             offsets=tuple(offsets),
@@ -276,18 +268,7 @@ class Streams:
             after = _anew(after, after.stage)
         return indices[:stop], passes[:stop], after
 
-    def _after(self, stream: int, draw: Draw, one: _Upcoming, drawn: int) -> tuple[int, int]:
-        """Pass and offset of a stream after `drawn` more."""
-        if not drawn:
-            return draw.passes[stream], draw.offsets[stream]
-        number = int(one.passes[drawn - 1])
-        ended = int(np.searchsorted(one.ends, drawn, side="right"))
-        if ended and one.ends[ended - 1] == drawn:
-            return self._next_pass(stream, number + 1), 0
-        first = int(one.ends[ended - 1]) if ended else -draw.offsets[stream]
-        return number, drawn - first
-
-    def _stop(self, draw: Draw, origin: Draw, taken: Sequence[tuple[int, Indices, _Upcoming]], tokens: Indices) -> int:
+    def _stop(self, draw: Draw, origin: Draw, taken: Sequence[tuple[int, Indices, Upcoming]], tokens: Indices) -> int:
         """Of how many draws the piece is."""
         mixture = self._mixture
         assert mixture is not None
@@ -304,8 +285,8 @@ class Streams:
             if draw.passes[stream] > origin.passes[stream]:
                 whole[stream] = 0
             else:
-                whole[stream] = int(at[ends[0] - 1]) + 1 if len(ends) else _NEVER
-            if self._limits[stream] != _NEVER:
+                whole[stream] = int(at[ends[0] - 1]) + 1 if len(ends) else NEVER
+            if self._limits[stream] != NEVER:
                 left = ends[one.passes[ends - 1] + 1 >= self._limits[stream]]
                 if len(left):
                     stops.append(int(at[left[0] - 1]) + 1)
@@ -362,28 +343,6 @@ class Streams:
             return None
         change = self._change(self._staged(draw, step).stage)
         return None if change is None else change.step
-
-    def _next_pass(self, stream: int, number: int) -> int:
-        """The first pass from `number` on that has anything."""
-        order = self._orders[stream]
-        while number < self._limits[stream] and not order.size(number):
-            number += 1
-        return number
-
-    def _upcoming(self, stream: int, number: int, offset: int, count: int) -> _Upcoming:
-        """The next `count` sequences of a stream; fewer where it ends for good."""
-        order, limit = self._orders[stream], self._limits[stream]
-        parts, passes, ends, found = [], [], [], 0
-        while found < count and number < limit:
-            part = order.take(number, offset, offset + count - found)
-            parts.append(part)
-            passes.append(np.full(len(part), number, np.int64))
-            found += len(part)
-            if offset + len(part) >= order.size(number):
-                if found:
-                    ends.append(found)
-                number, offset = self._next_pass(stream, number + 1), 0
-        return _Upcoming(indices=np.concatenate(parts), passes=np.concatenate(passes), ends=np.unique(as_indices(ends)))
 
 
 def _anew(draw: Draw, stage: int) -> Draw:

@@ -24,6 +24,9 @@ VERSION = 1
 _KEPT = 2
 """Passes, and windows."""
 
+NEVER = 1 << 62
+"""A pass that no run reaches."""
+
 Indices = npt.NDArray[np.int64]
 
 
@@ -47,6 +50,30 @@ class _Pass:
     """Places in the three above, in the order of the pass."""
     window_stops: Indices
     """Draws at the end of each window."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Upcoming:
+    """The next draws, over the ends of passes."""
+
+    indices: Indices
+    passes: Indices
+    """The pass of each."""
+    ends: Indices
+    """Draws after which a pass is over; the last ones of all where there are no more for good."""
+    place: tuple[int, int]
+    """(pass, draws of it) before them."""
+    following: Indices
+    """The pass that follows each end: the next one that has anything."""
+
+    def after(self, drawn: int) -> tuple[int, int]:
+        """(pass, draws of it) after `drawn` of them."""
+        if not drawn:
+            return self.place
+        ended = int(np.searchsorted(self.ends, drawn, side="right"))
+        if ended and self.ends[ended - 1] == drawn:
+            return int(self.following[ended - 1]), 0
+        return int(self.passes[drawn - 1]), drawn - int(self.ends[ended - 1]) if ended else self.place[1] + drawn
 
 
 class Order:
@@ -101,6 +128,35 @@ class Order:
         before = int(opened.window_stops[first - 1]) if first else 0
         drawn = np.concatenate([self._rows_of_window(opened, window) for window in range(first, last + 1)])
         return drawn[start - before : stop - before]
+
+    def upcoming(self, number: int, start: int, count: int, *, limit: int = NEVER) -> Upcoming:
+        """The next `count` draws from draw `start` of pass `number` on; fewer where pass `limit`, the first that is not
+        drawn any more, is reached before."""
+        place, found = (number, start), 0
+        parts, passes, ends, following = [as_indices([])], [as_indices([])], [], []
+        while found < count and number < limit:
+            part = self.take(number, start, start + count - found)
+            parts.append(part)
+            passes.append(np.full(len(part), number, np.int64))
+            found += len(part)
+            if start + len(part) >= self.size(number):
+                number, start = self._next_pass(number + 1, limit), 0
+                if found:
+                    ends.append(found)
+                    following.append(number)
+        return Upcoming(
+            indices=np.concatenate(parts),
+            passes=np.concatenate(passes),
+            ends=as_indices(ends),
+            place=place,
+            following=as_indices(following),
+        )
+
+    def _next_pass(self, number: int, limit: int) -> int:
+        """The first pass from `number` on that has anything."""
+        while number < limit and not self.size(number):
+            number += 1
+        return number
 
     def _open(self, number: int) -> _Pass:
         known = self._passes.get(number)

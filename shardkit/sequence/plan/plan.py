@@ -7,11 +7,10 @@ A function of lengths, mixture and settings. A place in it is a `Cursor`; going 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain, cycle, islice
+from itertools import chain, cycle, islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -19,26 +18,22 @@ import numpy.typing as npt
 
 from shardkit.digest import fingerprint, mix64
 from shardkit.errors import ConfigError
-from shardkit.sequence.cost import cost
 from shardkit.sequence.packers import PACKERS
-from shardkit.sequence.part import Part
 from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order
 from shardkit.sequence.plan.draw import Draw, Drawn, Streams
 from shardkit.sequence.plan.lengths import Lengths
+from shardkit.sequence.plan.members import Members, Pack, Packed
 from shardkit.sequence.plan.mixer import permutation
 from shardkit.sequence.plan.mixture import Mixture
 from shardkit.sequence.plan.order import Indices, as_indices
-from shardkit.sequence.plan.rest import Ranges, Rest, missing_ranges, passes_now
-from shardkit.sequence.plan.settings import PlanSettings, option
+from shardkit.sequence.plan.rest import Rest, left_of
+from shardkit.sequence.plan.settings import PlanSettings
 from shardkit.sequence.plan.subset import subset_rows
 from shardkit.sequence.plan.survey import Survey, SurveyBuilder
 
 _KEPT_SURVEYS = 2
 """A survey holds some numbers a pack; a run of many epochs must not keep them all."""
-
-Pack = tuple[int, ...]
-"""Indices into the lengths, in draw order; a `Part` is the index of a sequence that was cut."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,13 +101,7 @@ class Plan:
         self.identity = dict(identity)
         self.rest = rest
         self.first_epoch = rest.epoch if rest else 0
-        self._packer = PACKERS[settings.packer]
-        self._sizes = np.stack([getattr(lengths, name) for name in settings.capacities], axis=1)
-        self._capacities = tuple(settings.capacities.values())
-        # Some members may be parts; elsewhere none needs to be looked at.
-        self._cuts = self._packer.cuts or bool(rest and rest.parts)
-        self._plain = lengths.plain if self._cuts else np.zeros(len(lengths), np.bool_)
-        self._check_limits()
+        self._members = Members(lengths, settings, rest)
         # Of an empty dataset no source is known, and there is nothing to mix.
         self._mixed = self.mixture if len(lengths) else None
         if self._mixed:
@@ -141,23 +130,12 @@ class Plan:
                 "mixture": self.mixture.to_json() if self.mixture else None,
                 "order": order.VERSION,
                 "draw": drawing.VERSION if self.mixture else None,
-                "packer": self._packer.version,
+                "packer": PACKERS[self.settings.packer].version,
                 "rest": self.rest.to_json() if self.rest else None,
             }
         )
 
     # ------------------------------------------------------------------ checks
-    def _check_limits(self) -> None:
-        for name, capacity in self.settings.capacities.items():
-            held = getattr(self.lengths, name)
-            longest = int((held[~self._plain] if self._packer.cuts else held).max(initial=0))
-            if longest > capacity:
-                shorter = ", or cut longer ones with `shardkit tokenize --max-tokens`" if name == "tokens" else ""
-                raise ConfigError(
-                    f"max_{name} is {capacity}, but the longest sequence has {longest} {name}",
-                    hint=f"set {option(f'max_{name}')} to {longest} or more{shorter}",
-                )
-
     def _check_units(self, mixture: Mixture) -> None:
         for name, units in self._streams.units.items():
             if not units:
@@ -230,69 +208,26 @@ class Plan:
         first, size = self._first_step(epoch), self.settings.global_batch
         step = draw.steps + first + draw.packs // size
         drawn = self._streams.draw(draw, self.settings.block, origin=origin, step=step)
-        members, packs = self._packed(drawn)
+        packed = self._members.pack(drawn)
         change = self._streams.next_change(draw, step)
         if change is not None:
             left = (change - draw.steps - first) * size - draw.packs
-            if len(packs) > left:
-                drawn, members, packs = self._shortened(drawn, left, draw, origin, step)
-        order = permutation(mix64(self.settings.seed, epoch, number, "packs"), np.arange(len(packs), dtype=np.uint64))
-        shuffled = [packs[place] for place in order.tolist()]
-        flat = as_indices([member for pack in shuffled for member in pack])
-        if self._cuts:
-            found = tuple(tuple([self._member(members, member) for member in pack]) for pack in shuffled)
-            places = as_indices([members[member][0] for member in flat.tolist()])
-        else:
-            indices = drawn.indices.tolist()
-            found = tuple([tuple([indices[member] for member in pack]) for pack in shuffled])
-            places = flat
+            if len(packed.packs) > left:
+                packed = self._shortened(drawn, left, draw, origin, step)
+        numbers = np.arange(len(packed.packs), dtype=np.uint64)
+        packs, places = self._members.named(
+            packed, permutation(mix64(self.settings.seed, epoch, number, "packs"), numbers)
+        )
+        drawn = packed.drawn
         return Block(
-            packs=found,
+            packs=packs,
             after=self._counted(drawn, len(packs), draw, epoch),
             last=drawn.last,
             places=places,
             drawn=drawn.indices,
         )
 
-    def _packed(self, drawn: Drawn) -> tuple[list[tuple[int, int, int, int]], list[list[int]]]:
-        """What is drawn, in packs of places among the members; members only where some may be parts.
-
-        A member is (place in the draw, index, first token, token behind the last).
-        """
-        sizes = self._sizes[drawn.indices]
-        if not self._cuts:
-            return [], self._packer.pack(sizes, self._capacities)
-        members = [member for place in range(len(drawn.indices)) for member in self._left_of(drawn, place)]
-        own = as_indices([place for place, *_ in members])
-        sizes = sizes[own]
-        for at, (_, index, start, stop) in enumerate(members):
-            if stop - start < self.lengths.tokens[index]:
-                sizes[at] = [
-                    {"tokens": stop - start, "attention": (stop - start) ** 2}.get(name, 0)
-                    for name in self.settings.capacities
-                ]
-        if not self._packer.cuts:
-            return members, self._packer.pack(sizes, self._capacities)
-        return members, self._packer.pack(sizes, self._capacities, ~self._plain[drawn.indices[own]])
-
-    def _left_of(self, drawn: Drawn, place: int) -> list[tuple[int, int, int, int]]:
-        """The members that a drawn sequence gives: itself, or what is left of it."""
-        index = int(drawn.indices[place])
-        ranges: Ranges = ((0, int(self.lengths.tokens[index])),)
-        if self.rest and index in self.rest.parts and drawn.passes[place] == self.rest.due[index]:
-            ranges = self.rest.parts[index]
-        return [(place, index, start, stop) for start, stop in ranges]
-
-    def _member(self, members: Sequence[tuple[int, int, int, int]], member: int) -> int:
-        """What a packer names by its place, or as a part of what is there, as an index or a part of a sequence."""
-        _, index, start, stop = members[member]
-        if isinstance(member, Part):
-            start, stop = start + member.start, start + member.stop
-        return index if stop - start == self.lengths.tokens[index] else Part(index, start, stop)
-
-    def _shortened(
-        self, drawn: Drawn, left: int, draw: Draw, origin: Draw, step: int
-    ) -> tuple[Drawn, list[tuple[int, int, int, int]], list[list[int]]]:
+    def _shortened(self, drawn: Drawn, left: int, draw: Draw, origin: Draw, step: int) -> Packed:
         """As many sequences as give `left` packs, so that the next block begins with the step that is due to change."""
         few, many = 1, len(drawn.indices)
         while many - few > 1:
@@ -300,12 +235,11 @@ class Plan:
             part = Drawn(
                 indices=drawn.indices[:middle], passes=drawn.passes[:middle], after=drawn.after, last=drawn.last
             )
-            if len(self._packed(part)[1]) <= left:
+            if len(self._members.pack(part).packs) <= left:
                 few = middle
             else:
                 many = middle
-        drawn = self._streams.draw(draw, few, origin=origin, step=step)
-        return drawn, *self._packed(drawn)
+        return self._members.pack(self._streams.draw(draw, few, origin=origin, step=step))
 
     def _counted(self, drawn: Drawn, num_packs: int, draw: Draw, epoch: int) -> Draw:
         """The draw after a block, with the packs of the epoch or, where it ends, the steps of the run."""
@@ -397,46 +331,20 @@ class Plan:
             of_run: count the steps and tokens of the epochs before too, where nothing is mixed and counts them anyway.
         """
         self.remember(cursor)
-        lengths = self.lengths
-        due = self._streams.due(cursor.origin)
-        again = self.rest if self.rest and cursor.epoch == self.first_epoch else None
-        tokens = again.tokens if again else 0
-        cut: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for step in self.steps(self.start(cursor.epoch)):
-            if step.step == cursor.step:
-                break
-            members = [member for pack in step.packs for member in pack]
-            tokens += self._amounts(members)[:, 0].sum()
-            for part in (member for member in members if isinstance(member, Part)) if self._cuts else ():
-                cut[int(part)].append((part.start, part.stop))
-            whole = as_indices(
-                [member for member in members if not isinstance(member, Part)] if self._cuts else members
-            )
-            np.add.at(due, whole, 1 if lengths.period is None else lengths.period[whole])
-        parts: dict[int, Ranges] = dict(again.parts) if again else {}
-        for index, ranges in cut.items():
-            times, left = missing_ranges(int(lengths.tokens[index]), ranges, parts.pop(index, None))
-            due[index] += times * (1 if lengths.period is None else int(lengths.period[index]))
-            if left:
-                parts[index] = left
-        began = self._streams.source_passes(cursor.origin)
-        now = passes_now(lengths, due, began)
-        run_tokens, run_steps = (
-            self._of_run(cursor)
-            if of_run and not self._mixed
-            else (
-                cursor.origin.tokens,
-                cursor.origin.steps,
-            )
-        )
-        return Rest(
+        start = self.start(cursor.epoch)
+        steps = takewhile(lambda step: step.step != cursor.step, self.steps(start))
+        if of_run and not self._mixed:
+            run_tokens, run_steps = self._of_run(cursor)
+        else:
+            run_tokens, run_steps = cursor.origin.tokens, cursor.origin.steps
+        return left_of(
+            self.lengths,
+            (member for step in steps for pack in step.packs for member in pack),
             epoch=cursor.epoch,
             step=cursor.step,
-            due=due,
-            began=tuple(began.get(name, now[code]) for code, name in enumerate(lengths.sources)),
-            now=now,
-            parts=parts,
-            tokens=int(tokens),
+            due=self._streams.due(cursor.origin),
+            began=self._streams.source_passes(cursor.origin),
+            before=self.rest if cursor.epoch == self.first_epoch else None,
             run_tokens=run_tokens,
             run_steps=run_steps,
         )
@@ -452,44 +360,17 @@ class Plan:
         return tokens, steps
 
     # ------------------------------------------------------------------ sums
-    def _amounts(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
-        """[n, 5] tokens, images, patches, attention, cost of members of packs."""
-        indices = as_indices(members)
-        amounts = self._columns[indices]
-        if self._cuts:
-            for place, member in enumerate(members):
-                if isinstance(member, Part):
-                    tokens = member.num_tokens
-                    amounts[place] = (tokens, 0, 0, tokens * tokens, cost(tokens, 0))
-        return amounts
-
-    @cached_property
-    def _columns(self) -> npt.NDArray[np.int64]:
-        lengths = self.lengths
-        return np.stack([lengths.tokens, lengths.images, lengths.patches, lengths.attention, lengths.cost], axis=1)
-
     def targets(self, members: Sequence[int]) -> npt.NDArray[np.int64]:
         """[number of objectives, n] target tokens of members of packs, by the objective's byte."""
-        targets = self.lengths.supervised[:, as_indices(members)]
-        if self._cuts:
-            for place, member in enumerate(members):
-                if isinstance(member, Part):
-                    # Plain text: all of them count for the same.
-                    targets[:, place] = np.where(targets[:, place] > 0, member.num_tokens - 1, 0)
-        return targets
+        return self._members.targets(members)
 
     def denominators(self, packs: Sequence[Pack]) -> npt.NDArray[np.int64]:
         """[number of objectives] target tokens in `packs`, by the objective's byte."""
-        sums: npt.NDArray[np.int64] = self.targets([member for pack in packs for member in pack]).sum(axis=1)
-        return sums
+        return self._members.denominators(packs)
 
     def costs(self, packs: Sequence[Pack]) -> list[int]:
         """The cost of each pack; see `Lengths.cost`."""
-        members = [member for pack in packs for member in pack]
-        bounds = np.cumsum([0, *(len(pack) for pack in packs)])
-        sums = np.concatenate([[0], np.cumsum(self._amounts(members)[:, 4])])
-        found: list[int] = np.diff(sums[bounds]).tolist()
-        return found
+        return self._members.costs(packs)
 
     def survey(self, epoch: int) -> Survey:
         """Plan a whole epoch and say what it is; the last few are remembered."""
@@ -497,7 +378,8 @@ class Plan:
             builder = SurveyBuilder(self.lengths, self._streams, self._mixed)
             for _, draw, block in self._blocks(self.start(epoch)):
                 members = [member for pack in block.packs for member in pack]
-                builder.add(draw, block, as_indices(members), self._amounts(members), self.targets(members))
+                amounts, targets = self._members.amounts(members), self._members.targets(members)
+                builder.add(draw, block, as_indices(members), amounts, targets)
             self._surveys[epoch] = builder.finish()
             while len(self._surveys) > _KEPT_SURVEYS:
                 del self._surveys[next(iter(self._surveys))]

@@ -8,6 +8,7 @@ small source is some passes ahead, where passes take turns with alternatives, or
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from shardkit.digest import xxh3
+from shardkit.sequence.part import Part
 from shardkit.sequence.plan.lengths import Lengths
-from shardkit.sequence.plan.order import Indices, next_turn
+from shardkit.sequence.plan.order import Indices, as_indices, next_turn
 
 Ranges = tuple[tuple[int, int], ...]
 """(start, stop) of parts of a sequence: tokens `start` to `stop`, of which the first is context only."""
@@ -75,6 +77,59 @@ class Rest:
             run_tokens=self.run_tokens,
             run_steps=self.run_steps,
         )
+
+
+def left_of(
+    lengths: Lengths,
+    delivered: Iterable[int],
+    *,
+    epoch: int,
+    step: int,
+    due: Indices,
+    began: Mapping[str, int],
+    before: Rest | None,
+    run_tokens: int,
+    run_steps: int,
+) -> Rest:
+    """What is left of an epoch after its first `step` steps.
+
+    Args:
+        delivered: the members of these steps, in any order.
+        due: [N] as of the beginning of the epoch; it is counted on in place.
+        began: the pass of each source that is drawn, with which the epoch began.
+        before: what the epoch itself began with, where another plan had left it.
+    """
+    cut: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    whole: list[int] = []
+    tokens = 0 if before is None else before.tokens
+    for member in delivered:
+        if isinstance(member, Part):
+            cut[int(member)].append((member.start, member.stop))
+            tokens += member.num_tokens
+        else:
+            whole.append(member)
+    once = np.ones(len(lengths), np.int64) if lengths.period is None else lengths.period
+    rows = as_indices(whole)
+    tokens += int(lengths.tokens[rows].sum())
+    np.add.at(due, rows, once[rows])
+    parts: dict[int, Ranges] = {} if before is None else dict(before.parts)
+    for index, ranges in cut.items():
+        times, left = missing_ranges(int(lengths.tokens[index]), ranges, parts.pop(index, None))
+        due[index] += times * int(once[index])
+        if left:
+            parts[index] = left
+    now = passes_now(lengths, due, began)
+    return Rest(
+        epoch=epoch,
+        step=step,
+        due=due,
+        began=tuple(began.get(name, now[code]) for code, name in enumerate(lengths.sources)),
+        now=now,
+        parts=parts,
+        tokens=tokens,
+        run_tokens=run_tokens,
+        run_steps=run_steps,
+    )
 
 
 def passes_now(lengths: Lengths, due: Indices, began: Mapping[str, int]) -> tuple[int, ...]:

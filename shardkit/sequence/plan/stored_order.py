@@ -19,8 +19,9 @@ from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan.draw import Draw
 from shardkit.sequence.plan.lengths import Lengths
-from shardkit.sequence.plan.plan import Cursor, Pack, Step
-from shardkit.sequence.plan.settings import PlanSettings, option
+from shardkit.sequence.plan.members import Members, Pack
+from shardkit.sequence.plan.plan import Cursor, Step
+from shardkit.sequence.plan.settings import PlanSettings
 
 VERSION = 1
 _NOTHING = Draw(passes=(0,), offsets=(0,), amounts=(0,))
@@ -48,15 +49,8 @@ class StoredOrder:
                 hint="choose another packer",
             )
         self._pack = packer.pack
-        self._cost = lengths.cost
+        self._members = Members(lengths, settings)
         self._sizes = np.stack([getattr(lengths, name) for name in settings.capacities], axis=1)
-        for name, capacity in settings.capacities.items():
-            longest = int(getattr(lengths, name).max(initial=0))
-            if longest > capacity:
-                raise ConfigError(
-                    f"max_{name} is {capacity}, but the longest sequence has {longest} {name}",
-                    hint=f"set {option(f'max_{name}')} to {longest} or more",
-                )
         first = np.ones(len(lengths), np.bool_) if lengths.turn is None else lengths.turn == 0
         self._order = np.flatnonzero(first)
 
@@ -102,13 +96,11 @@ class StoredOrder:
 
     def costs(self, packs: Sequence[Pack]) -> list[int]:
         """The cost of each pack; see `Lengths.cost`."""
-        return [int(self._cost[list(pack)].sum()) for pack in packs]
+        return self._members.costs(packs)
 
     def denominators(self, packs: Sequence[Pack]) -> npt.NDArray[np.int64]:
         """[number of objectives] target tokens in `packs`, by the objective's byte."""
-        members = [index for pack in packs for index in pack]
-        sums: npt.NDArray[np.int64] = self.lengths.supervised[:, members].sum(axis=1)
-        return sums
+        return self._members.denominators(packs)
 
 
 def _step(number: int, packs: Sequence[Pack]) -> Step:
