@@ -213,8 +213,9 @@ def collate(samples: list[tuple[str, list[int], list[np.ndarray]]]) -> dict[str,
 
 # ---------------------------------------------------------------------- the clock
 def rate(opened: Callable[[], Iterable[Any]], count: Callable[[Any], int], seconds: float) -> dict[str, float]:
-    """Of what arrives behind the first batch, for so many seconds; epoch after epoch where one is shorter.
+    """Of what arrives behind the first batch, in whole epochs, until so many seconds are over.
 
+    Whole ones, because a part of an epoch has other pictures with every contender: some are five times as large as others.
     `wall` is by the clock, `cpu` by processor seconds of this process and its workers: it stays what it is while others
     use the machine. `mb` is private memory at the end.
     """
@@ -226,8 +227,6 @@ def rate(opened: Callable[[], Iterable[Any]], count: Callable[[Any], int], secon
         before = number
         for batch in arriving:
             number += count(batch)
-            if wall + time.perf_counter() - began >= seconds:
-                break
         wall += time.perf_counter() - began
         cpu += cpu_seconds() - began_cpu
         memory = max(memory, private_mb())
