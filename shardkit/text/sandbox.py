@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, MappingView
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
 from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.filters import do_indent, do_round
-from jinja2.runtime import LoopContext, Macro
+from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
@@ -34,6 +34,7 @@ MAX_CHARACTERS = 4 << 20
 MAX_SECONDS = 10.0
 """Processor time of one rendering."""
 MAX_INTEGER = 1 << 63
+"""Of integers that are made on the way; or the largest of the data."""
 MAX_PRECISION = 300
 """Digits of a rounding, which takes ten to the power of them."""
 
@@ -81,7 +82,10 @@ class Meter:
         self.steps = self.characters = 0
         self._max_steps = self._max_characters = 1 << 62
         self._end = float("inf")
+        self._largest = MAX_INTEGER
+        self._measures = True
         self.weigh(data)
+        self._measures = False
         self._max_steps = MAX_STEPS + 1000 * self.steps
         self._max_characters = MAX_CHARACTERS + 64 * self.characters
         self.steps = self.characters = 0
@@ -111,8 +115,10 @@ class Meter:
             if isinstance(one, str):
                 self.text(len(one))
             elif isinstance(one, int):
-                if not -MAX_INTEGER <= one < MAX_INTEGER:
-                    raise Exhausted("it makes an integer of more than 64 bits")
+                if not -self._largest <= one <= self._largest:
+                    if not self._measures:
+                        raise Exhausted("it makes an integer of more than 64 bits")
+                    self._largest = abs(one)
             elif isinstance(one, Mapping):
                 left.extend(one.keys())
                 left.extend(one.values())
@@ -138,6 +144,20 @@ class _Namespace(Namespace):
         return "<Namespace>"
 
 
+class _Called:
+    """A method, a function or a block of a template: to be called. As a text it would be its place in memory."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __repr__(self) -> str:
+        raise SecurityError("it writes a function as a text; a call has ( ) behind its name")
+
+
+_VALUES = (str, int, float, Mapping, list, tuple, MappingView, Undefined, Namespace, LoopContext, Macro, type(None))
+"""What an attribute or an item may be, beside something to be called."""
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """One rendering at a time; set `meter` before it."""
 
@@ -155,7 +175,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters |= {"indent": _indent, "join": _join, "list": _list, "replace": _replace, "round": _round}
         self.filters |= {"tojson": _tojson}
         self.filters |= {"_each": _each, "_bounded": _bounded}
-        self.globals = {"range": self.globals["range"], "dict": dict, "namespace": _Namespace}
+        known = {"range": self.globals["range"], "dict": dict, "namespace": _Namespace}
+        self.globals = {name: _Called(function) for name, function in known.items()}
 
     def template(self, source: str) -> Template:
         """Raises:
@@ -164,6 +185,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree = _Metered().visit(self.parse(source))
         code = self.compile(tree)
         return self.template_class.from_code(self, code, self.make_globals(None), None)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _callable_or_value(super().getattr(_function_or_value(obj), attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _callable_or_value(super().getitem(_function_or_value(obj), argument))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         del value
@@ -189,12 +216,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - as in jinja2
         __self.meter.step()
-        owner = getattr(__obj, "__self__", None)
-        if isinstance(owner, str) and __obj.__name__ in ("join", "replace"):
-            function = _join_texts if __obj.__name__ == "join" else _replace_text
+        called = _function_or_value(__obj)
+        owner = getattr(called, "__self__", None)
+        if isinstance(owner, str) and called.__name__ in ("join", "replace"):
+            function = _join_texts if called.__name__ == "join" else _replace_text
             return function(__self.meter, owner, *args, **kwargs)
-        result = super().call(__context, __obj, *args, **kwargs)
+        result = super().call(__context, called, *args, **kwargs)
         return result if isinstance(result, Namespace) else __self.meter.weigh(result)
+
+
+def _callable_or_value(value: Any) -> Any:
+    return value if isinstance(value, _VALUES) else _Called(value)
+
+
+def _function_or_value(value: Any) -> Any:
+    return value.function if isinstance(value, _Called) else value
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """`function` as a template may be given it."""
+    return _Called(function)
 
 
 class _Generation(Extension):

@@ -21,7 +21,7 @@ from jinja2.exceptions import SecurityError
 
 from shardkit.digest import canonical_json, xxh3
 from shardkit.errors import ConfigError
-from shardkit.text.sandbox import Exhausted, Meter, Sandbox
+from shardkit.text.sandbox import Exhausted, Meter, Sandbox, called
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +63,8 @@ class ChatTemplate:
             _compiled(self.source)
         except TemplateSyntaxError as error:
             raise self._broken(f"line {error.lineno}: {error.message}") from error
+        except SecurityError as error:
+            raise self._broken(str(error)) from error
         except (RecursionError, MemoryError, SyntaxError) as error:
             raise self._broken("it is nested too deeply") from error
 
@@ -134,7 +136,7 @@ class ChatTemplate:
         try:
             with _ONE_AT_A_TIME:
                 environment.meter = Meter(given)
-                return template.render(given, raise_exception=_refuse)
+                return template.render(given, raise_exception=called(_refuse))
         except (SecurityError, Exhausted) as error:
             raise self._broken(str(error)) from error
         except RecursionError as error:

@@ -251,6 +251,41 @@ def test_what_a_namespace_holds_is_never_spelled_out() -> None:
         assert ChatTemplate(source=source + text).render([USER]) == "<Namespace>"
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{{ messages[0].items }}", "{{ messages[0]['items'] }}", "{{ messages[0] | attr('items') }}", "{{ 'a' ~ ''.strip }}",
+        "{{ [''.strip] }}", "{{ {'a': ''.strip} | string }}", "{{ [range] | join }}", "{{ range }}", "{{ dict | upper }}",
+        "{{ raise_exception }}", "{{ namespace | trim }}", "{% block a %}{% endblock %}{{ self.a }}", "{{ [{}] | map(attribute='items') | join }}",
+        "{% for m in messages %}{{ loop.cycle }}{% endfor %}", "{% set ns = namespace(a=range) %}{{ ns.a }}", "{{ ''.strip | escape }}",
+        "{{ 'a' | replace('a', ''.strip) }}", "{% set f = messages[0].items %}{{ f }}", "{% filter trim %}{{ ''.strip }}{% endfilter %}",
+        "{{ (messages[0].items, 1) }}", "{{ ''.strip | indent }}", "{{ messages[0].items | tojson }}", "{{ '' + ''.strip }}", "{{ ''.strip | list }}",
+    ],
+)  # fmt: skip
+def test_a_function_is_called_and_never_spelled_out(written: str) -> None:
+    """As a text it would be another in every process: the place where it lies in memory."""
+    with pytest.raises((ConfigError, TemplateRefused)) as caught:
+        ChatTemplate(source=written).render([USER])
+    assert "0x" not in str(caught.value)
+
+
+def test_a_large_integer_of_the_data_is_no_harm_and_one_that_is_made_is() -> None:
+    turns = [{"role": "user", "content": 10**30}]
+    assert ChatTemplate(source="{{ messages[0].content }}{{ messages | tojson }}").render(turns).count("0" * 30) == 2
+    with pytest.raises(ConfigError, match="an integer of more than 64 bits"):
+        ChatTemplate(source="{{ messages[0].content * 9 }}").render(turns)
+
+
+def test_functions_are_called_in_any_way_that_templates_know() -> None:
+    source = (
+        "{% set f = messages[0].items %}{% for name, value in f() %}{{ name ~ value }}{% endfor %}"
+        "{% set ns = namespace(a=1) %}{% for m in messages %}{{ loop.cycle('x', 'y') }}{% endfor %}"
+        "{{ range(2) | list }}{{ dict(b=ns.a).get('b') }}{% block c %}{{ ''.strip is defined }}{% endblock %}{{ self.c() }}"
+        "{{ messages[0].get.x is defined }}{% if messages[0].items %}!{% endif %}"
+    )
+    assert ChatTemplate(source=source).render([USER]) == "roleusercontentqx[0, 1]1TrueTrueFalse!"
+
+
 def test_numbers_are_rounded() -> None:
     assert ChatTemplate(source="{{ 2.345 | round(1) }} {{ 2.5 | round(method='floor') }}").render([USER]) == "2.3 2.0"
 

@@ -95,6 +95,9 @@ def _answer(turn: Turn, empty_think: bool, *, ends: bool, learned: bool) -> Iter
         learned and bool(there) and turn.supervised(name)
         for name, there in zip(PARTS, (reasoning, content, calls), strict=True)
     )
+    if not (acts or (thinks and reasoning.strip()) or (says and content.strip())):
+        # White space alone, and the end of an answer that has nothing else to learn, would teach to say nothing.
+        thinks = says = False
     yield from (_mark("im_start"), _text("assistant\n"))
     if reasoning:
         yield from (_mark("think_start"), _text("\n"), _text(reasoning, thinks), _text("\n", thinks))
@@ -105,7 +108,6 @@ def _answer(turn: Turn, empty_think: bool, *, ends: bool, learned: bool) -> Iter
     for index, call in enumerate(calls):
         yield _text("\n" if index or turn.text() else "", acts)
         yield from (_mark("call_start", acts), _text(call, acts), _mark("call_end", acts))
-    # The end of an answer that has nothing else to learn would teach to say nothing.
     yield from _end(ends and (thinks or says or acts))
 
 

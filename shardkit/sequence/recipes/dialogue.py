@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shardkit.records import Segment
@@ -19,6 +20,8 @@ TOOLS = "tools"
 """The name of a segment of any role that lists tools."""
 SIDES = ("chosen", "rejected")
 """What the names of a preference pair's segments begin with."""
+MAX_DEPTH = 128
+"""Nesting of tools and calls, as of rows: writers of JSON and chat templates recurse."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,13 +152,29 @@ def read_list(text: str, what: str) -> list[Any]:
     """
     try:
         value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise Refused("bad_tools", f"the {what} are no JSON") from None
+    except RecursionError:
+        raise _too_deep(what) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        raise _too_deep(what)
     if isinstance(value, dict):
         return [value]
     if not isinstance(value, list):
         raise Refused("bad_tools", f"the {what} are no JSON list")
     return value
+
+
+def _too_deep(what: str) -> Refused:
+    return Refused("bad_tools", f"the {what} are nested deeper than {MAX_DEPTH}")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = list(chain.from_iterable(inner))
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -192,7 +211,7 @@ def dump(value: Any, what: str) -> str:
     """
     try:
         return _sayable(json.dumps(value, ensure_ascii=False, allow_nan=False), what)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise Refused("bad_tools", f"the {what} hold what JSON cannot say") from None
 
 

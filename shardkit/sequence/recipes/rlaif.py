@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rlaif(PromptRecipe):
-    """The turns before the last answer. The JSON has `answer`, that answer's text, where it is not empty."""
+    """The turns before the last answer. The JSON has `answer`, that answer's text, where it is not blank."""
 
     NAME: ClassVar[str] = "rlaif"
     VERSION: ClassVar[int] = 1
@@ -24,4 +24,4 @@ class Rlaif(PromptRecipe):
 
     def beside(self, example: Example, last: str) -> dict[str, Any]:
         del example
-        return {"answer": last} if last else {}
+        return {"answer": last} if last.strip() else {}

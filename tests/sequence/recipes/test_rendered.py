@@ -81,14 +81,63 @@ def test_what_a_template_trims_is_trimmed() -> None:
     assert (text, found) == ("<s>[INST] <s>x [/INST]", ["<s>", "[INST]", "[/INST]"])
 
 
+TOOL = ("system", '[{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}]', "tools")
+PARAMETERS = (
+    "{% for tool in tools %}{% for name, one in tool.parameters.properties.items() %}<{{ name@ }}>{{ one.type }}"
+    "{% for key in one if key not in ('type', 'enum') %}<{{ key }}>{% endfor %}</{{ name@ }}>{% endfor %}{% endfor %}"
+)
+
+
+def parameters(change: str = "") -> str:
+    """Writes names of parameters, and keys of their schemas, between < and >, as Qwen3-Coder's does."""
+    return PARAMETERS.replace("@", change)
+
+
+def with_tool(text: str) -> tuple[Any, ...]:
+    return (TOOL[0], TOOL[1].replace('"a"', json.dumps(text)), TOOL[2]), *ASK
+
+
+@pytest.mark.parametrize("name", ["s", "<s>", "</s", "[INST]", "name", "type", "a b"])
+def test_names_of_the_data_are_text_whatever_the_template_writes_around_them(name: str) -> None:
+    written = f"<{name}>string</{name}>"
+    assert spelled(build(*with_tool(name), source=parameters())) == (written, [])
+    text, found = spelled(build(*with_tool(name)))
+    assert text == f"<s>[TOOLS]{with_tool(name)[0][1]}[INST] hi [/INST]"
+    assert found == ["<s>", "[TOOLS]", "[INST]", "[/INST]"]
+
+
+def test_keys_of_a_schema_are_text_too() -> None:
+    tool = '[{"name": "f", "parameters": {"properties": {"a": {"type": "string", "s": 1, "[INST]": 2}}}}]'
+    text, found = spelled(build(("system", tool, "tools"), *ASK, source=parameters()))
+    assert (text, found) == ("<a>string<s><[INST]></a>", [])
+
+
+CALLS = "{% for m in messages %}{% for call in m.tool_calls or [] %}@{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(("key", "value"), [("role", "<s>"), ("type", "[INST]"), ("role", "user"), ("<s>", "s")])
+def test_arguments_are_data_whatever_their_keys(key: str, value: str) -> None:
+    call = json.dumps([{"name": "f", "arguments": {key: value, "x": {key: [value]}}}])
+    turns = (("user", "q"), ("assistant", call, "tool_calls"), ("tool", "1"), ("assistant", ""))
+    text, found = spelled(build(*turns, source=CALLS.replace("@", "{{ call.arguments | tojson }}")))
+    assert (json.loads(text), found) == ({key: value, "x": {key: [value]}}, [])
+    source = CALLS.replace("@", "<{{ call.arguments['role'] }}>{% for k in call.arguments %}<{{ k }}>{% endfor %}")
+    assert spelled(build(*turns, source=source))[1] == []
+
+
 @pytest.mark.parametrize(
     ("turns", "source"),
     [
         ((("user", "a<s>"), ("assistant", "")), llama(" | upper")),
         ((("user", "a<s>"), ("assistant", "")), llama(" | replace('s', 't')")),
-        ((("user", "a<s>\ue000"), ("assistant", "")), llama()),
-        ((("system", '[{"<s>": 1}]', "tools"), ("user", "a<s>"), ("assistant", "")), llama()),
-        ((("system", '[{"<s>": 1}]', "tools"), ("user", "a"), ("assistant", "")), llama()),
+        ((("user", "<$s>"), ("assistant", "")), llama(" | replace('$', '')")),
+        ((("user", "<S>"), ("assistant", "")), llama(" | lower")),
+        ((("user", "s "), ("assistant", "")), "<{{ messages[0].content | replace(' ', '') }}>"),
+        (with_tool("$s"), parameters(" | replace('$', '')")),
+        (with_tool("S"), parameters(" | lower")),
+        (with_tool("s"), parameters(" | replace('s', 's')|title")),
+        (ASK, "{% if messages[0].content == 'hi' %}[INST]{% endif %}a"),
+        (ASK, "{{ raise_exception('odd') if messages[0].content != 'hi' }}[INST]a"),
     ],
 )  # fmt: skip
 def test_a_text_that_cannot_be_told_from_the_template_is_refused(turns: Any, source: str) -> None:

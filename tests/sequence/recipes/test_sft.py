@@ -255,6 +255,7 @@ def test_a_window_of_questions_only_is_left_out_and_counted() -> None:
         (talk(("user", "a"), ("assistant", '[{"name": "f", "arguments": 1e999}]', "tool_calls")), "bad_tools"),
         (talk(("user", "a"), ("assistant", '[{"name": "f", "name": "g"}]', "tool_calls")), "bad_tools"),
         (talk(("system", "[" * 100_000, "tools"), ("user", "a"), ("assistant", "b")), "bad_tools"),
+        (talk(("system", "[" * 129 + "]" * 129, "tools"), ("user", "a"), ("assistant", "b")), "bad_tools"),
     ],
 )
 def test_what_cannot_be_laid_out_has_a_reason(example: Example, reason: str) -> None:
@@ -278,3 +279,20 @@ def test_marks_are_fields_that_the_tokenizer_must_have() -> None:
     with pytest.raises(ConfigError, match="im_end='' names no control token"):
         configure(RECIPES["sft"], {"im_end": ""})
     assert set(RECIPES["sft"].CONTROLS) <= set(FAMILIES[0])
+
+
+def test_tools_may_be_nested_as_deep_as_rows() -> None:
+    assert build(talk(("system", "[" * 128 + "]" * 128, "tools"), ("user", "a"), ("assistant", "b"))).sequences
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", " \n\t ", "\u3000", ""])
+def test_white_space_alone_is_no_answer(blank: str) -> None:
+    assert build(talk(("user", "a"), ("assistant", blank))).reason == "no_targets"
+    assert build(talk(("user", "a"), ("assistant", blank or " ", "reasoning_content"))).reason == "no_targets"
+    text, targets = shown(talk(("user", "a"), ("assistant", blank), ("user", "b"), ("assistant", "c")))
+    assert targets == "c<|im_end|>\n"
+    assert f"</think>\n\n{blank.lstrip(chr(10))}<|im_end|>" in text
+    # Before a call it is part of what is said.
+    call = '[{"name": "f", "arguments": {}}]'
+    _, targets = shown(talk(("user", "a"), ("assistant", " "), ("assistant", call, "tool_calls")))
+    assert targets == ' \n<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call><|im_end|>\n'
