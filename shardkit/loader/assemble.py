@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.digest import mix64
-from shardkit.errors import ShardkitError, SourceError
-from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, Quarantined, lay_out
+from shardkit.errors import ShardkitError
+from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, lay_out
 from shardkit.loader.choices import Rank
+from shardkit.loader.jpegs import encode
 from shardkit.loader.metrics import Timing, figures
+from shardkit.loader.pictures import Jpeg
+from shardkit.loader.quarantine import mask, unreadable, with_entry
 from shardkit.loader.reader import Loaded, Reader
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.part import Part, part_of
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 MAX_QUARANTINED = 100
 """Pictures that one rank may mask before the run stops: so many are no accident."""
-_LONGEST_DETAIL = 100
-"""Characters; a state has room for as many quarantined pictures as are allowed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,15 +43,12 @@ class _Picture:
     """Place of its sequence in the batch."""
     loaded: Loaded
     slot: Slot
-    decode: Callable[[], None]
-    future: Future[None] | None
+    decode: Callable[[], Jpeg | None]
+    future: Future[Jpeg | None] | None
 
-    def wait(self) -> None:
-        """Until its pixels are there; decodes them here where no thread does."""
-        if self.future is None:
-            self.decode()
-        else:
-            self.future.result()
+    def wait(self) -> Jpeg | None:
+        """Until its pixels are there; decodes them here where no thread does. What is left to the device is returned."""
+        return self.decode() if self.future is None else self.future.result()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +73,7 @@ class Assembler:
         threads: decode in so many threads; 0 decodes where the batch is asked for.
         ahead: batches that are begun before they are asked for; bounds the memory.
         on_bad: raise | quarantine, for pictures that cannot be decoded.
+        decoder: identity of what decodes them, for those that are left to the device.
         metadata: read that of each sequence's example too.
         dataset: where it is, for the batches to name.
         views: show random views of pictures, where the processor has any.
@@ -89,6 +88,7 @@ class Assembler:
         threads: int,
         ahead: int,
         on_bad: str,
+        decoder: str = "",
         metadata: bool = False,
         dataset: str = "",
         views: bool = True,
@@ -98,6 +98,7 @@ class Assembler:
         self._rank = rank
         self._ahead = ahead
         self._on_bad = on_bad
+        self._decoder = decoder
         self._metadata = metadata
         self._dataset = dataset
         self._views = views
@@ -162,10 +163,11 @@ class Assembler:
 
     def _decode(
         self, timing: Timing, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8], chance: int | None
-    ) -> None:
+    ) -> Jpeg | None:
         began = time.perf_counter()
-        size = self._reader.picture(loaded, slot, place, chance)
+        size, left = self._reader.picture(loaded, slot, place, chance)
         timing.decoded.append((size, time.perf_counter() - began))
+        return left
 
     def _sequence(self, shard: int, row: int, member: int) -> Loaded:
         """A sequence, or the part of it that a pack has."""
@@ -175,55 +177,42 @@ class Assembler:
         return loaded
 
     def _finish(self, pending: _Pending) -> HostBatch:
-        quarantined = []
+        jpegs: list[Jpeg | None] = []
+        bad: list[tuple[_Picture, BadMedia]] = []
         for picture in pending.pictures:
             try:
-                picture.wait()
-            except BadMedia as bad:
+                jpegs.append(picture.wait())
+            except BadMedia as error:
                 if self._on_bad == "raise":
                     pending.cancel()
-                    raise self._unreadable(picture, bad) from bad
-                pending.buffers.mask(picture.sequence)
-                quarantined.append(_entry(pending, picture, bad))
-        step, rank = pending.step, self._rank
-        return HostBatch(
-            meta=pending.buffers.meta,
-            pixels=pending.buffers.pixels,
-            info=BatchInfo(
-                batch_id=f"{self._plan.digest}/{step.epoch}/{step.step}/{rank.rank}of{rank.world_size}",
-                epoch=step.epoch,
-                step=step.step,
-                example_ids=tuple(loaded.example_id for loaded in pending.sequences),
-                sources=tuple(loaded.source for loaded in pending.sequences),
-                rows=tuple(pending.rows),
-                quarantined=tuple(quarantined),
-                after=step.after,
-                global_sequences=sum(len(pack) for pack in step.packs),
-                dataset=self._dataset,
-                figures=figures(
-                    pending.sequences,
-                    pending.buffers.sizes.num_packs * self._plan.settings.max_tokens,
-                    pending.timing,
-                ),
-                metadata=tuple(map(self._reader.metadata, pending.sequences)) if self._metadata else None,
+                    where = self._reader.place(picture.loaded)
+                    raise unreadable(picture.slot.image, where, error) from error
+                jpegs.append(None)
+                bad.append((picture, error))
+        step, rank, meta = pending.step, self._rank, pending.buffers.meta
+        info = BatchInfo(
+            batch_id=f"{self._plan.digest}/{step.epoch}/{step.step}/{rank.rank}of{rank.world_size}",
+            epoch=step.epoch,
+            step=step.step,
+            example_ids=tuple(loaded.example_id for loaded in pending.sequences),
+            sources=tuple(loaded.source for loaded in pending.sequences),
+            rows=tuple(pending.rows),
+            quarantined=(),
+            after=step.after,
+            global_sequences=sum(len(pack) for pack in step.packs),
+            dataset=self._dataset,
+            figures=figures(
+                pending.sequences,
+                pending.buffers.sizes.num_packs * self._plan.settings.max_tokens,
+                pending.timing,
             ),
+            metadata=tuple(map(self._reader.metadata, pending.sequences)) if self._metadata else None,
         )
-
-    def _unreadable(self, picture: _Picture, bad: BadMedia) -> SourceError:
-        return SourceError(
-            f"image {picture.slot.image} cannot be decoded ({bad})",
-            where=self._reader.place(picture.loaded),
-            hint='leave the example out, or mask what cannot be read with on_bad="quarantine"',
-        )
-
-
-def _entry(pending: _Pending, picture: _Picture, bad: BadMedia) -> Quarantined:
-    shard, row = pending.rows[picture.sequence]
-    return Quarantined(
-        example_id=picture.loaded.example_id,
-        shard=shard,
-        row=row,
-        image=picture.slot.image,
-        reason=bad.reason,
-        detail=bad.detail[:_LONGEST_DETAIL],
-    )
+        for picture, error in bad:
+            meta = mask(meta, pending.buffers.sizes, picture.sequence)
+            info = with_entry(info, picture.sequence, picture.slot.image, error)
+        host = HostBatch(meta=meta, pixels=pending.buffers.pixels, info=info)
+        if not any(jpegs):
+            return host
+        wheres = [self._reader.place(picture.loaded) for picture in pending.pictures]
+        return encode(host, pending.buffers.places, jpegs, wheres, on_bad=self._on_bad, decoder=self._decoder)

@@ -1,7 +1,7 @@
 """The host side of a batch: two flat buffers, int32 words and uint8 pixels. Nothing is padded, masked or widened.
 
     words   header | document starts | sequence starts | windows | pack starts | image table | denominators | ids | objectives
-    pixels  the images back to back, rows of RGB, each at a multiple of 16 bytes
+    pixels  the images back to back, rows of RGB, each at a multiple of 16 bytes; or as loader/jpegs.py says
 
 D documents, S sequences (of one document, or more), P packs, M images, T tokens, K objectives:
 
@@ -41,6 +41,7 @@ from shardkit.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from shardkit.loader.device import Batch
+    from shardkit.loader.jpegs import Encoded
     from shardkit.loader.metrics import Figures
 
 VERSION = 2
@@ -202,6 +203,8 @@ class HostBatch:
     pixels: Tensor
     """uint8 bytes."""
     info: BatchInfo
+    encoded: Encoded | None = None
+    """What `pixels` holds where pictures are decoded on the device; None: their pixels, as the words say."""
 
     @property
     def batch_id(self) -> str:
@@ -235,18 +238,21 @@ class HostBatch:
     def to_device(self, device: torch.device | str = "cpu") -> Batch:
         """Copy both buffers and build the batch there."""
         from shardkit.loader.device import build
+        from shardkit.loader.jpegs import decoded
 
-        meta = self.meta.to(device, non_blocking=True)
-        pixels = self.pixels.to(device, non_blocking=True)
-        return replace(build(meta, pixels, Sizes.of(self.meta)), info=self.info)
+        host = decoded(self, device)
+        meta = host.meta.to(device, non_blocking=True)
+        pixels = host.pixels.to(device, non_blocking=True)
+        return replace(build(meta, pixels, Sizes.of(host.meta)), info=host.info)
 
 
-def _send(batch: HostBatch) -> tuple[Callable[..., HostBatch], tuple[bytes, BatchInfo, int]]:
+def _send(batch: HostBatch) -> tuple[Callable[..., HostBatch], tuple[bytes, BatchInfo, Encoded | None, int]]:
     """How a batch goes to another process: its tensors as shared memory, which the sender must hand over in person."""
-    return _receive, (bytes(ForkingPickler.dumps((batch.meta, batch.pixels))), batch.info, os.getpid())
+    tensors = bytes(ForkingPickler.dumps((batch.meta, batch.pixels)))
+    return _receive, (tensors, batch.info, batch.encoded, os.getpid())
 
 
-def _receive(tensors: bytes, info: BatchInfo, sender: int) -> HostBatch:
+def _receive(tensors: bytes, info: BatchInfo, encoded: Encoded | None, sender: int) -> HostBatch:
     try:
         meta, pixels = pickle.loads(tensors)  # noqa: S301 - from a process of our own
     except (EOFError, OSError) as error:
@@ -254,7 +260,7 @@ def _receive(tensors: bytes, info: BatchInfo, sender: int) -> HostBatch:
             f"DataLoader worker (pid {sender}) ended before it handed over batch {info.batch_id}",
             hint="see why it ended (memory?), then go on from state_after of the last batch that was used",
         ) from error
-    return HostBatch(meta=meta, pixels=pixels, info=info)
+    return HostBatch(meta=meta, pixels=pixels, info=info, encoded=encoded)
 
 
 # Between processes only: other pickles of a batch hold its bytes.
@@ -270,14 +276,6 @@ class Buffers:
     places: tuple[npt.NDArray[np.uint8], ...]
     """[H, W, 3] for each image, in the order of sequences and slots: its place in `pixels`, to be filled."""
     sizes: Sizes
-
-    def mask(self, sequence: int) -> None:
-        """Make no token of a sequence a target."""
-        parts = self.sizes.parts()
-        words = self.meta.numpy()
-        documents = words[parts["sequence_starts"]][sequence : sequence + 2]
-        first, last = words[parts["document_starts"]][documents]
-        words[parts["objectives"]].view(np.uint8)[first:last] = 0
 
 
 def lay_out(

@@ -6,13 +6,17 @@
     turbo      simplejpeg, at a smaller scale  Pillow             torch          turbo-rgb/1 with all versions
                where three pixels are left for
                each one that is shown
+    device     not here: they go on as they    Pillow             torch on the   device-rgb/1 with all versions
+               are, see loader/jpegs.py                           device
 
-`pillow` gives the same pixels on every machine; `turbo` gives others by a hair, in half the time or less.
+`pillow` gives the same pixels on every machine; `turbo` gives others by a hair, in half the time or less, and so does
+`device`, which leaves the work to a GPU.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +29,7 @@ from shardkit.media.decode import DECODER, decode_rgb
 from shardkit.media.processors import Geometry, Processor
 from shardkit.media.processors.augment import View, view_of
 
-DECODERS = ("pillow", "turbo")
+DECODERS = ("pillow", "turbo", "device")
 
 _RESIZED = {
     "bilinear": torch.ops.aten._upsample_bilinear2d_aa.out,
@@ -36,7 +40,26 @@ _KEPT = 3
 """Pixels that a picture is decoded to, on each side, for each one that is shown. With two, photographs come out at a PSNR
 down to 33 dB from the canonical pixels; with three, 38."""
 
+_END = b"\xff\xd9"
+"""Of every JPEG that is whole; one without it is for Pillow to judge."""
+_MOST_SHRUNK = 32
+"""Pixels of a picture, on each side, for each one that is shown, up to which CUDA's filter has memory in every GPU; above it
+pictures are shrunk on the host."""
+
 Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Jpeg:
+    """A plain JPEG as it is stored, to be decoded where its batch is built."""
+
+    data: bytes | memoryview
+    height: int
+    width: int
+    """Pixels, as it is stored."""
+    chance: int | None
+    """Decides the view, see `augment`."""
+    processor: Processor
 
 
 class SlotMismatchError(ValueError):
@@ -65,23 +88,31 @@ class Pictures:
     def __init__(self, processor: Processor, decoder: str) -> None:
         self._processor = processor
         self._turbo = decoder == "turbo"
+        self._left = decoder == "device" and processor.resampling in _RESIZED
+        """Whether plain JPEGs are left to the device: it has the filter."""
         self._fast = self._turbo or turbo.is_exact()
         self._local = threading.local()
 
-    def put(self, data: bytes | memoryview, out: Pixels, shown: tuple[int, int], chance: int | None) -> None:
+    def put(self, data: bytes | memoryview, out: Pixels, shown: tuple[int, int], chance: int | None) -> Jpeg | None:
         """Decode and process a picture into `out` [H, W, 3].
 
         Args:
             shown: height and width of `out` that its slots say the picture takes.
             chance: decides the view, see `augment`; None shows all of it.
 
+        Returns:
+            What is left to the device, which leaves `out` alone; else None.
+
         Raises:
             BadMedia: where it cannot be decoded.
             SlotMismatchError: where it takes another size.
         """
-        size = turbo.plain_size(data) if self._fast else None
+        size = turbo.plain_size(data) if self._fast or self._left else None
         if size is not None:
             geometry = self._checked(*size, out, shown)
+            if self._left and bytes(data[-2:]) == _END and self._shrinks_little(size, geometry):
+                return Jpeg(data=data, height=size[0], width=size[1], chance=chance, processor=self._processor)
+        if size is not None and self._fast:
             view = self._view(*size, chance)
             scale = self._scale(size, geometry, view)
             pixels = turbo.decode_plain(data, size, self._scratch(), scale=scale)
@@ -91,7 +122,7 @@ class Pictures:
                     self._put_by_torch(part, geometry, out)
                 else:
                     out[...] = self._processor.pixels(Image.fromarray(part), geometry)
-                return
+                return None
         image = decode_rgb(data)
         geometry = self._checked(image.height, image.width, out, shown)
         view = self._view(image.height, image.width, chance)
@@ -100,6 +131,7 @@ class Pictures:
             self._put_by_torch(np.array(image), geometry, out)
         else:
             out[...] = self._processor.pixels(image, geometry)
+        return None
 
     def _checked(self, height: int, width: int, out: Pixels, shown: tuple[int, int]) -> Geometry:
         geometry = self._processor.geometry(height, width)
@@ -123,6 +155,9 @@ class Pictures:
             for scale in turbo.SCALES
             if scale == 1 or all(of >= _KEPT * side * scale for of, side in zip(part, geometry.shown, strict=True))
         )
+
+    def _shrinks_little(self, size: tuple[int, int], geometry: Geometry) -> bool:
+        return all(of <= _MOST_SHRUNK * side for of, side in zip(size, geometry.shown, strict=True))
 
     def _put_by_torch(self, part: Pixels, geometry: Geometry, out: Pixels) -> None:
         height, width = geometry.shown

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from shardkit.errors import ConfigError, IntegrityError
 from shardkit.loader.batch import PixelForm
-from shardkit.loader.pictures import Pictures, SlotMismatchError
+from shardkit.loader.pictures import Jpeg, Pictures, SlotMismatchError
 from shardkit.media.processors import Processor
 from shardkit.records.manifest import ShardEntry
 from shardkit.sequence.recipes import RECIPES, configure
@@ -155,7 +155,9 @@ class Reader:
         with self._lock:
             return self._examples.get(loaded.shard).image_bytes(loaded.row, slot.image)
 
-    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None) -> int:
+    def picture(
+        self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None
+    ) -> tuple[int, Jpeg | None]:
         """Decode and process the picture of a slot into `out` [H, W, 3].
 
         Args:
@@ -163,7 +165,7 @@ class Reader:
                 pictures whose labels or reading order speak of places are always shown so.
 
         Returns:
-            Bytes of the picture as it is stored.
+            Bytes of the picture as it is stored; what is left to the device, which leaves `out` alone, else None.
 
         Raises:
             BadMedia: where it cannot be decoded.
@@ -173,14 +175,14 @@ class Reader:
         data = self.stored(loaded, slot)
         placed = slot.ocr_labels is not None or slot.reading_order is not None
         try:
-            self._pictures.put(data, out, (slot.used_height, slot.used_width), None if placed else chance)
+            left = self._pictures.put(data, out, (slot.used_height, slot.used_width), None if placed else chance)
         except SlotMismatchError as error:
             raise IntegrityError(
                 f"image {slot.image} {error}",
                 where=self.place(loaded),
                 hint="tokenize the dataset again with this version",
             ) from error
-        return len(data)
+        return len(data), left
 
     def place(self, loaded: Loaded) -> str:
         """`shard:row` of an example, for messages."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from shardkit.loader.batch import HostBatch, Sizes
 from shardkit.loader.device import Batch, build
+from shardkit.loader.jpegs import decoded
 
 DEPTH = 3
 """Buffers of the ring: one is filled, one is copied, one belongs to the batch in use."""
@@ -32,8 +33,8 @@ class _Slot:
     """When what lies here was copied out."""
 
     def fill(self, name: str, source: Tensor) -> Tensor:
-        """`source` in pinned memory."""
-        if source.is_pinned():
+        """`source` in pinned memory, where it is not on the device already."""
+        if source.is_cuda or source.is_pinned():
             return source
         buffer: Tensor = getattr(self, name)
         if len(buffer) < len(source):
@@ -57,25 +58,37 @@ class Staging:
         self._stream: torch.cuda.Stream | None = None
         self._slots: Iterator[_Slot] = iter(())
 
+    def decode(self, host: HostBatch) -> HostBatch:
+        """The batch with its pictures decoded on the device, where that is left to it; beside what the caller does there."""
+        if host.encoded is None or self._device.type != "cuda":
+            return decoded(host, self._device)
+        with torch.cuda.stream(self._begin()):
+            return decoded(host, self._device)
+
     def put(self, host: HostBatch) -> Batch:
         """The batch on the device; what is done with it there waits for the copy, the host does not."""
         if self._device.type != "cuda":
             return host.to_device(self._device)
-        if self._stream is None:
-            # With the first batch: a loader may be made, and copied to workers, where the device is not at hand.
-            self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
-            none = torch.empty(0, dtype=torch.uint8)
-            self._slots = cycle([_Slot(meta=none, pixels=none) for _ in range(self._depth)])
+        stream = self._begin()
         slot = next(self._slots)
         if slot.copied is not None:
             slot.copied.synchronize()
         parts = (slot.fill("meta", host.meta), slot.fill("pixels", host.pixels))
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(stream):
             meta, pixels = (part.to(self._device, non_blocking=True) for part in parts)
-            slot.copied = self._stream.record_event()
+            slot.copied = stream.record_event()
         current = torch.cuda.current_stream(self._device)
         current.wait_event(slot.copied)
         for part in (meta, pixels):
             # Made on the copy stream, used on this one: not to be given away before this one is done with it.
             part.record_stream(current)
         return replace(build(meta, pixels, Sizes.of(host.meta)), info=host.info)
+
+    def _begin(self) -> torch.cuda.Stream:
+        """The stream of the copies."""
+        if self._stream is None:
+            # With the first batch: a loader may be made, and copied to workers, where the device is not at hand.
+            self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
+            none = torch.empty(0, dtype=torch.uint8)
+            self._slots = cycle([_Slot(meta=none, pixels=none) for _ in range(self._depth)])
+        return self._stream

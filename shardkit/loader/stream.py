@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from shardkit.errors import ConfigError, ResumeError, SourceError
-from shardkit.loader import pictures
+from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
 from shardkit.loader.append import marks, places_in
 from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
@@ -76,8 +76,8 @@ class StreamingLoader(IterableDataset[Any]):
         epochs: after so many, iterating gives nothing more.
         verify: read | open | off: compare each block of rows before its first use, whole shards, sizes only.
         on_bad: raise | quarantine: stop at a picture that cannot be decoded, or take the targets of its sequence away.
-        decoder: pillow | turbo: the pixels that datasets record, the same on every machine; or others by a hair in half
-            the time, which needs simplejpeg. States bind it.
+        decoder: pillow | turbo | device: the pixels that datasets record, the same on every machine; or others by a hair
+            in half the time, which needs simplejpeg; or plain JPEGs as they are stored, decoded on `device`. States bind it.
         device: where batches are built.
         remote: how a dataset behind a URL is reached, and the cache of its shards on this host.
 
@@ -147,7 +147,8 @@ class StreamingLoader(IterableDataset[Any]):
         self._lengths = read_lengths(self._dataset, self._split)
         self._rests: list[State] = []
         self._plan = self._plan_after(self._rests)
-        self._bound = states.bound(self._dataset, self._plan, pictures.identity(decoder))
+        self._decoded_by = jpegs.identity(decoder, self._device)
+        self._bound = states.bound(self._dataset, self._plan, self._decoded_by)
         self._cursor = self._plan.start(0)
         self._quarantine: dict[tuple[int, int, int], Quarantined] = {}
         self._hosting = Hosting()
@@ -197,6 +198,7 @@ class StreamingLoader(IterableDataset[Any]):
                         "another iteration of this loader was begun", hint="use one iteration of a loader at a time"
                     )
                 with self._meter.copy():
+                    host = self._staging.decode(host)
                     batch = self._staging.put(host)
                 self._note(host.info)
                 self._cursor = host.info.after
@@ -236,6 +238,7 @@ class StreamingLoader(IterableDataset[Any]):
                 threads=0 if hosted else min(MAX_THREADS, num_cores()),
                 ahead=0 if hosted else AHEAD,
                 on_bad=self._on_bad,
+                decoder=self._decoded_by,
                 metadata=self._metadata,
                 dataset=self._dataset.where,
                 views=self._views,

@@ -10,6 +10,7 @@ import torch
 
 from shardkit.errors import ShardkitError
 from shardkit.loader.batch import PixelForm, lay_out
+from shardkit.loader.quarantine import mask
 from shardkit.loader.unpack import unpack
 from shardkit.sequence.sequence import Sequence, Slot
 from tests.loader.builders import make_host_batch, random_packs
@@ -46,9 +47,10 @@ def test_images_lie_at_multiples_of_sixteen_with_zeros_between():
 def test_masking_takes_the_targets_of_one_sequence_only():
     packs = [[make_sequence(3), make_sequence(4)], [make_sequence(2)]]
     buffers = lay_out(packs, np.zeros(7, np.int64), form=PixelForm())
-    buffers.mask(1)
+    before = buffers.meta.clone()
     host, _ = make_host_batch(packs, np.random.default_rng(0))
-    host.meta.copy_(buffers.meta)
+    host.meta.copy_(mask(buffers.meta, buffers.sizes, 1))
+    assert torch.equal(buffers.meta, before)
 
     first, second, third = (u.sequence for pack in unpack(host.to_device()) for u in pack)
 

@@ -9,8 +9,9 @@ import pytest
 from shardkit.errors import ResumeError
 from shardkit.loader import append as appends
 from shardkit.loader import state as states
-from shardkit.loader.assemble import _LONGEST_DETAIL, MAX_QUARANTINED
+from shardkit.loader.assemble import MAX_QUARANTINED
 from shardkit.loader.batch import Quarantined
+from shardkit.loader.quarantine import LONGEST_DETAIL
 from shardkit.loader.state import Difference, Promise
 from shardkit.sequence.plan.after import read_cursor
 from tests.sequence.plan.builders import make_plan, random_lengths
@@ -111,7 +112,7 @@ def test_the_largest_state_is_within_64_kib():
             row=999_999,
             image=99,
             reason="image_truncated",
-            detail="x" * _LONGEST_DETAIL,
+            detail="x" * LONGEST_DETAIL,
         )
         for _ in range(MAX_QUARANTINED)
     ]

@@ -13,7 +13,7 @@ from shardkit.errors import IntegrityError
 from shardkit.loader.batch import PixelForm
 from shardkit.loader.foreign.measure import Building, Measured
 from shardkit.loader.foreign.sample import Sample, Source
-from shardkit.loader.pictures import Pictures, SlotMismatchError
+from shardkit.loader.pictures import Jpeg, Pictures, SlotMismatchError
 from shardkit.loader.reader import Loaded
 from shardkit.sequence.sequence import Sequence, Slot
 
@@ -55,15 +55,17 @@ class ForeignReader:
         key = self._sample(shard, at).key
         return Loaded(sequence=built.sequences[place], example_id=key, source=self._source.name, shard=shard, row=at)
 
-    def picture(self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None) -> int:
+    def picture(
+        self, loaded: Loaded, slot: Slot, out: npt.NDArray[np.uint8], chance: int | None = None
+    ) -> tuple[int, Jpeg | None]:
         """Decode and process the picture of a slot into `out` [H, W, 3]; see Reader.picture."""
         assert self._pictures is not None, "a recipe without pictures makes no slots"
         data = self._sample(loaded.shard, loaded.row).images[slot.image]
         try:
-            self._pictures.put(data, out, (slot.used_height, slot.used_width), chance)
+            left = self._pictures.put(data, out, (slot.used_height, slot.used_width), chance)
         except SlotMismatchError as error:
             raise IntegrityError(f"image {slot.image} {error}", where=self.place(loaded), hint=_CHANGED) from error
-        return len(data)
+        return len(data), left
 
     def metadata(self, loaded: Loaded) -> dict[str, Any]:
         """None is known."""

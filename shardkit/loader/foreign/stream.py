@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from shardkit.errors import ConfigError, ResumeError
-from shardkit.loader import pictures
+from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
 from shardkit.loader.assemble import Assembler
 from shardkit.loader.batch import VERSION, HostBatch
@@ -121,7 +121,7 @@ class ForeignLoader(IterableDataset[Any]):
             "order_version": ordering.VERSION,
             "packer_version": PACKERS[packer].version,
             "batch_version": VERSION,
-            "decoder": pictures.identity(decoder),
+            "decoder": jpegs.identity(decoder, self._device),
         }
         self._plan = Plan(self._measured.lengths, self._settings, identity=self._bound)
         self._cursor = self._plan.start(0)
@@ -237,7 +237,15 @@ class ForeignLoader(IterableDataset[Any]):
 
     def _batches(self, steps: Iterator[Step], threads: int, ahead: int) -> Iterator[HostBatch]:
         reader = ForeignReader(self._source, self._building, self._measured, decoder=self._decoder)
-        assembler = Assembler(self._plan, reader, self._rank, threads=threads, ahead=ahead, on_bad=self._on_bad)
+        assembler = Assembler(
+            self._plan,
+            reader,
+            self._rank,
+            threads=threads,
+            ahead=ahead,
+            on_bad=self._on_bad,
+            decoder=self._bound["decoder"],
+        )
         try:
             yield from assembler.batches(steps)
         finally:
