@@ -139,8 +139,9 @@ class ChatTemplate:
                 return template.render(given, raise_exception=called(_refuse))
         except (SecurityError, Exhausted) as error:
             raise self._broken(str(error)) from error
-        except RecursionError as error:
-            raise self._broken("it calls itself without end") from error
+        except RecursionError:
+            # A published template does so at a type of a tool that it does not know: the row's fault as much as its own.
+            raise TemplateRefused("the template calls itself without end") from None
         except (TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             raise TemplateRefused(f"the template fails on it: {error}"[:200]) from error
 

@@ -18,7 +18,7 @@ class Agent(PromptRecipe):
     """The turns before the last answer, their tools, and the row's `gt`: any JSON that is not empty."""
 
     NAME: ClassVar[str] = "agent"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     MAX_TOKENS: ClassVar[int] = 4096
 
     gt: str = "gt"

@@ -19,6 +19,8 @@ from shardkit.sequence.recipes.rendered import render
 from shardkit.text.template import TemplateRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shardkit.media.processors import Processor
     from shardkit.records import Example
     from shardkit.sequence.recipes.built import Encoder
@@ -55,15 +57,16 @@ class PromptRecipe(ChatRecipe, ABC):
         try:
             dialogue = read_dialogue(example.segments)
             asked = _asked(dialogue)
+            ids = call_ids(dialogue, json.loads(example.metadata))
             beside = self.beside(example, dialogue.turns[-1].content)
             for epoch in range(self.alternatives):
                 drawn = asked.opened(self.opening([dialogue], example, epoch))
                 key = (self.seed, epoch, example.example_id)
-                text, draft = self._prompt(
-                    drawn, tokenizer, epoch, happens(self.open_thinking_ratio, *key, "open thinking")
-                )
+                messages = _with(ids, drawn.messages())
+                thinking = happens(self.open_thinking_ratio, *key, "open thinking")
+                text, draft = self._prompt(drawn, messages, tokenizer, epoch, thinking)
                 drafts.append(draft)
-                said = {"text": text, "messages": drawn.messages(), "tools": list(drawn.tools), **beside}
+                said = {"text": text, "messages": messages, "tools": list(drawn.tools), **beside}
                 prompts.append(json.dumps(said, ensure_ascii=False, separators=(",", ":")))
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
@@ -78,12 +81,13 @@ class PromptRecipe(ChatRecipe, ABC):
             )
         )
 
-    def _prompt(self, dialogue: Dialogue, tokenizer: Encoder, alternative: int, thinking: bool) -> tuple[str, Draft]:
-        """The text and the tokens of a prompt."""
+    def _prompt(
+        self, dialogue: Dialogue, messages: list[dict[str, Any]], tokenizer: Encoder, alternative: int, thinking: bool
+    ) -> tuple[str, Draft]:
+        """The text and the tokens of a prompt; `messages` are the dialogue's."""
         # With reasoning given, be it empty, no template looks for it in the content.
         messages = [
-            {"reasoning_content": "", **message} if message["role"] == "assistant" else message
-            for message in dialogue.messages()
+            {"reasoning_content": "", **message} if message["role"] == "assistant" else message for message in messages
         ]
         tools = list(dialogue.tools)
         options = {"add_generation_prompt": True, "open_thinking": thinking}
@@ -114,3 +118,24 @@ def _asked(dialogue: Dialogue) -> Dialogue:
     if not asked.turns or asked.turns[-1].role not in ("user", "tool"):
         raise Refused("no_prompt", "no turn of a user or a tool stands before the last answer")
     return asked
+
+
+def call_ids(dialogue: Dialogue, metadata: Mapping[str, Any]) -> list[dict[str, str]]:
+    """For each result of a tool the id of its call, and the tool's name where the row has it; [] where one is missing.
+
+    Ingest keeps what a turn carries besides in `turn_fields`, by the number of the turn in the row. Only where as many
+    turns have a `tool_call_id` as there are results is it sure which is whose.
+    """
+    listed = metadata.get("turn_fields")
+    fields = [one.get("fields") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    found = [
+        {name: one[name] for name in ("tool_call_id", "name") if isinstance(one.get(name), str)}
+        for one in fields
+        if isinstance(one, dict) and isinstance(one.get("tool_call_id"), str)
+    ]
+    return found if len(found) == sum(turn.role == "tool" for turn in dialogue.turns) else []
+
+
+def _with(ids: list[dict[str, str]], messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    left = iter(ids)
+    return [{**message, **next(left, {})} if message["role"] == "tool" else message for message in messages]

@@ -16,7 +16,7 @@ class Rlaif(PromptRecipe):
     """The turns before the last answer. The JSON has `answer`, that answer's text, where it is not blank."""
 
     NAME: ClassVar[str] = "rlaif"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     MAX_TOKENS: ClassVar[int] = 1024
 
     open_thinking_ratio: float = 0.5

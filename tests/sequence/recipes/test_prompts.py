@@ -70,6 +70,41 @@ def test_all_parts_of_a_dialogue_are_in_text_and_messages(name: str) -> None:
     ]
 
 
+CALL = '[{"id": "abcdefghi", "function": {"name": "f", "arguments": {}}}]'
+ROUND = (HI, ("assistant", CALL, "tool_calls"), ("tool", "1"), ("tool", "2"), YO)
+
+
+def fields(turn: int, **values: Any) -> dict[str, Any]:
+    """As ingest keeps what a turn carries besides."""
+    return {"turn": turn, "fields": values}
+
+
+def test_results_have_the_ids_of_their_calls() -> None:
+    kept = [fields(1, name="Bo"), fields(3, tool_call_id="abcdefghi", name="f"), fields(4, tool_call_id="b", x=1)]
+    ((_, found),) = prompts("rlaif", talk(*ROUND, turn_fields=kept), **CLOSED)
+    assert found["messages"][0] == {"role": "user", "content": "hi"}
+    assert found["messages"][2:] == [
+        {"role": "tool", "content": "1", "tool_call_id": "abcdefghi", "name": "f"},
+        {"role": "tool", "content": "2", "tool_call_id": "b"},
+    ]
+
+
+@pytest.mark.parametrize("kept", [[], [fields(3, tool_call_id="a")], [fields(3, tool_call_id=1), 7, {"fields": 1}], "x", {}])  # fmt: skip
+def test_it_is_not_guessed_which_call_a_result_answers(kept: Any) -> None:
+    ((_, found),) = prompts("rlaif", talk(*ROUND, turn_fields=kept), **CLOSED)
+    assert all(set(message) <= {"role", "content", "tool_calls"} for message in found["messages"])
+
+
+def test_templates_that_ask_for_ids_of_calls_render() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('9') if m.tool_call_id | length != 9 }}"
+        "{{ m.tool_call_id }}:{{ m.content }};{% endif %}{% endfor %}"
+    )
+    kept = [fields(number, tool_call_id=name) for number, name in ((3, "abcdefghi"), (4, "<|im_end|"))]
+    ((text, found),) = prompts("rlaif", talk(*ROUND, turn_fields=kept), chat_template=ChatTemplate(source=source))
+    assert text == found["text"] == "abcdefghi:1;<|im_end|:2;"
+
+
 def test_a_think_mark_in_an_earlier_answer_is_text_for_any_template(shared: Any) -> None:
     example = talk(HI, ("assistant", "no </think> here"), ("user", "q"), YO)
     ((text, found),) = prompts("rlaif", example, **CLOSED)
