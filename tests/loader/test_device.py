@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from shardkit.loader.batch import Sizes
+from shardkit.loader.attention import attend
+from shardkit.loader.batch import PixelForm, Sizes
 from shardkit.loader.device import IGNORE, build
+from shardkit.loader.masks import AttentionLayout, CrossLayout
 from shardkit.sequence.sequence import Sequence, Slot
 from tests.loader.builders import make_host_batch, random_packs
 
@@ -144,6 +146,38 @@ def test_a_batch_moves_between_devices_whole():
     assert {value.device.type for value in vars(batch).values() if isinstance(value, torch.Tensor)} == {"meta"}
     assert batch.example_ids == ("example 0",)
     assert batch.position == (0, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 11])
+def test_nothing_waits_for_the_device(seed):
+    """On torch's meta device there are shapes and no values: what would look at one, as a wait does, raises."""
+    random = np.random.default_rng(seed)
+    packs = random_packs(random)
+    host, _ = make_host_batch(packs, random, form=PixelForm(tile=56))
+    sizes = Sizes.of(host.meta)
+    batch = build(host.meta.to("meta"), host.pixels.to("meta"), sizes)
+    built = [value for value in vars(batch).values() if isinstance(value, torch.Tensor)]
+    layouts = [AttentionLayout.of(batch), CrossLayout.of(batch), CrossLayout.of(batch, [3] * len(sizes.images))]
+    for layout in layouts:
+        built += [layout.bounds.low, layout.bounds.high, layout.block_mask.kv_num_blocks]
+    for patches in (*batch.patches.values(), batch.square_patches, batch.tiles):
+        built += [patches.values, patches.image, patches.row, patches.col]
+    assert {part.device.type for part in built} == {"meta"}
+    here = build(host.meta, host.pixels, sizes)
+    for name in ("slot_rows", "shift_labels", "image_grid_thw"):
+        assert getattr(batch, name).shape == getattr(here, name).shape
+    assert batch.tiles.values.shape == here.tiles.values.shape
+
+
+def test_a_wait_would_be_seen():
+    """The back end for CPUs asks for the lengths of documents: it is the one that must not run on a device."""
+    host, _ = make_host_batch([[made(5)]], np.random.default_rng(0))
+    batch = build(host.meta.to("meta"), host.pixels.to("meta"), Sizes.of(host.meta))
+    part = torch.zeros(5, 1, 2, device="meta")
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        attend(part, part, part, AttentionLayout.of(batch), backend="sdpa")
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        Sizes.of(batch.cu_seq_lens_q)
 
 
 @pytest.mark.gpu

@@ -1,5 +1,8 @@
 """Hugging Face's preprocessor_config.json, read as one of our processors and written from one; what transformers makes of a picture.
 
+A `processor_config.json` beside it that holds an `image_processor` (transformers writes it so since release 5) goes first, as
+transformers reads them.
+
     image_processor_type       processor         pixel_values of a picture
     Qwen2VLImageProcessor      pixel-budget      [patches, 3 * 2 * patch * patch], slot by slot; image_grid_thw [1, 3]
     Siglip2ImageProcessor      naflex            [1, max_patches, patch * patch * 3], filled up; mask, spatial_shapes
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from shardkit.media.processors.geometry import Processor
 
 FILE = "preprocessor_config.json"
+WHOLE_FILE = "processor_config.json"
+"""Of a model's processor of texts and images, which may hold what FILE says under `image_processor`."""
 PREFIX = "hf:"
 """Before a folder, in the place of a processor's name."""
 
@@ -206,17 +211,12 @@ def read(folder: Path) -> Processor:
     Raises:
         ConfigError: where there is none, or it describes what no processor here does.
     """
-    file = folder / FILE
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"the file cannot be read ({error.strerror})",
-            where=str(file),
-            hint=f"give a folder with a {FILE}: --set processor={PREFIX}DIR",
-        ) from error
-    except ValueError as error:
-        raise ConfigError("the file is no JSON", where=str(file), hint="restore it") from error
+    file = folder / WHOLE_FILE
+    whole = _json(file) if file.exists() else None
+    config = whole.get("image_processor") if isinstance(whole, dict) else None
+    if config is None:
+        file = folder / FILE
+        config = _json(file)
     try:
         return _processor(config)
     except ConfigError as error:
@@ -227,6 +227,19 @@ def read(folder: Path) -> Processor:
             where=str(file),
             hint="restore it from the model's repository",
         ) from error
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"the file cannot be read ({error.strerror})",
+            where=str(file),
+            hint=f"give a folder with a {FILE}: --set processor={PREFIX}DIR",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError("the file is no JSON", where=str(file), hint="restore it") from error
 
 
 def write(processor: Processor, folder: Path) -> Path:

@@ -169,6 +169,26 @@ def test_a_folder_without_the_file_or_with_another_one(tmp_path):
         hf.read(tmp_path)
 
 
+def test_a_processor_that_transformers_5_saved_whole(tmp_path):
+    """It lies in another file then, which goes before one that an older release left there."""
+    config, processor = PUBLISHED["SigLIP2"]
+    whole = tmp_path / "processor_config.json"
+    whole.write_text(json.dumps({"image_processor": config, "processor_class": "Siglip2Processor"}))
+    assert hf.read(tmp_path) == processor
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(PUBLISHED["Qwen2.5-VL"][0]))
+    assert hf.read(tmp_path) == processor
+    whole.write_text(json.dumps({"image_processor": {**config, "resample": 9}}))
+    with pytest.raises(ConfigError, match="resample is 9") as caught:
+        hf.read(tmp_path)
+    assert caught.value.where == str(whole)
+    # Until release 5 it held names only.
+    whole.write_text(json.dumps({"processor_class": "Qwen2_5_VLProcessor"}))
+    assert hf.read(tmp_path) == PUBLISHED["Qwen2.5-VL"][1]
+    whole.write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="is no JSON"):
+        hf.read(tmp_path)
+
+
 @pytest.mark.parametrize("processor", [Square(), Letterbox(), PROCESSORS["patch-budget"]()])
 def test_processors_that_transformers_has_not(processor):
     with pytest.raises(ConfigError, match=f"no image processor that does what {processor.NAME} does"):
