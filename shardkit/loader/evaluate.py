@@ -12,21 +12,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from types import TracebackType
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset, get_worker_info
 
-from shardkit.errors import ConfigError
-from shardkit.loader.assemble import Assembler
 from shardkit.loader.batch import HostBatch
-from shardkit.loader.choices import check_choice, choose_rank
+from shardkit.loader.choices import check_choice
 from shardkit.loader.device import IGNORE, Batch
-from shardkit.loader.metrics import Meter, Metrics
+from shardkit.loader.packed import VERIFY, PackedLoader
 from shardkit.loader.reader import Reader, check_files
-from shardkit.loader.stream import AHEAD, MAX_THREADS, ON_BAD, VERIFY, num_cores
 from shardkit.sequence.plan import PlanSettings
 from shardkit.sequence.plan.source import NEVER_SPLIT, choose_split, identity, read_lengths
 from shardkit.sequence.plan.stored_order import StoredOrder
@@ -35,7 +29,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
 
 
-class EvaluationLoader(IterableDataset[Any]):
+class EvaluationLoader(PackedLoader):
     """The batches of a split in a fixed order: the same for every seed, epoch, world size and worker count.
 
     Each iteration begins at the first one. A batch has the examples' metadata beside their ids and sources. All ranks
@@ -57,6 +51,10 @@ class EvaluationLoader(IterableDataset[Any]):
         IntegrityError: where a shard is missing or of another size.
     """
 
+    _plan: StoredOrder
+    _metadata = True
+    _views = False
+
     def __init__(
         self,
         dataset: Dataset | str | os.PathLike[str],
@@ -72,9 +70,8 @@ class EvaluationLoader(IterableDataset[Any]):
         device: torch.device | str = "cpu",
         remote: RemoteSettings | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(rank=rank, world_size=world_size, global_batch=global_batch, on_bad=on_bad, device=device)
         check_choice("verify", verify, VERIFY)
-        check_choice("on_bad", on_bad, ON_BAD)
         self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         if split is None and self._dataset.splits != NEVER_SPLIT:
             split = "val"
@@ -84,91 +81,32 @@ class EvaluationLoader(IterableDataset[Any]):
             global_batch=global_batch,
             packer="best-fit" if packed else "none",
         )
-        self._rank = choose_rank(rank, world_size, global_batch)
         self._verify: Verify = verify
-        self._on_bad = on_bad
-        self._device = torch.device(device)
         check_files(self._dataset, self._split)
-        self._plan = self._planned()
-        self._meter = Meter()
-        self._closed = False
+        self._make_plan()
 
     def __len__(self) -> int:
         """Batches of every rank; takes a planning pass."""
         return self._plan.num_steps
 
-    def __iter__(self) -> Iterator[Any]:
-        if self._closed:
-            raise ConfigError("the loader was closed", hint="make a new one")
-        return self._own() if get_worker_info() is None else self._hosted()
-
-    def metrics(self, *, restart: bool = False) -> Metrics:
-        """What was delivered and what it cost; see StreamingLoader.metrics."""
-        found = self._meter.metrics()
-        if restart:
-            self._meter.start()
-        return found
-
-    def close(self) -> None:
-        self._closed = True
-
-    def __enter__(self) -> EvaluationLoader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _own(self) -> Iterator[Batch]:
-        for host in self._meter.waits(self._batches(0, 1, min(MAX_THREADS, num_cores()), AHEAD)):
-            with self._meter.copy():
-                batch = host.to_device(self._device)
-            self._meter.add(batch)
-            yield batch
+        return self._delivered(self._plan.steps())
 
     def _hosted(self) -> Iterator[HostBatch]:
-        """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
-        worker = get_worker_info()
-        assert worker is not None, "only workers are hosted"
-        if self._device.type != "cpu":
-            raise ConfigError(
-                f"workers of a DataLoader cannot build batches on {self._device}",
-                hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
-            )
-        yield from self._batches(worker.id, worker.num_workers, 0, 0)
+        worker = self._hosting.join()
+        yield from self._handed_over(islice(self._plan.steps(), worker.number, None, worker.num_workers))
 
-    def _batches(self, first: int, stride: int, threads: int, ahead: int) -> Iterator[HostBatch]:
-        """Each iteration reads with an own reader, so that several may run at once."""
-        reader = Reader(self._dataset, verify=self._verify)
-        assembler = Assembler(
-            self._plan,
-            reader,
-            self._rank,
-            threads=threads,
-            ahead=ahead,
-            on_bad=self._on_bad,
-            metadata=True,
-            dataset=self._dataset.where,
-            views=False,
-        )
-        try:
-            yield from assembler.batches(islice(self._plan.steps(), first, None, stride))
-        finally:
-            assembler.close()
-            reader.close()
+    def _open(self) -> Reader:
+        return Reader(self._dataset, verify=self._verify)
 
-    def _planned(self) -> StoredOrder:
-        return StoredOrder(
+    @property
+    def _where(self) -> str:
+        return self._dataset.where
+
+    def _make_plan(self) -> None:
+        self._plan = StoredOrder(
             read_lengths(self._dataset, self._split), self._settings, identity=identity(self._dataset, self._split)
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_plan"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._plan = self._planned()
 
 
 def sums_by_sequence(batch: Batch, values: Tensor) -> Tensor:

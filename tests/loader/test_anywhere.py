@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from shardkit.loader import Promise, StreamingLoader, stream
+from shardkit.loader import Promise, StreamingLoader, packed
 from shardkit.sequence.packers import PACKERS
 from tests.loader.builders import pack_digests
 
@@ -46,7 +46,7 @@ def make_loader(path, **more):
 # ---------------------------------------------------------------- ranks in processes of their own
 def run_rank(path, rank, world, workers, ahead, answer):
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
-    stream.AHEAD = ahead
+    packed.AHEAD = ahead
     loader = make_loader(path, global_batch=GLOBAL_BATCH)
     hosted = DataLoader(loader, batch_size=None, num_workers=workers, prefetch_factor=ahead if workers else None)
     found = [(batch.info.batch_id, pack_digests(batch)) for batch in hosted]

@@ -259,7 +259,7 @@ def test_a_restored_loader_knows_what_was_masked(tokens, bad_picture):
 
 def test_too_many_bad_pictures_stop_the_run(tokens, bad_picture, monkeypatch):
     bad_picture.extend(range(10_000))
-    monkeypatch.setattr("shardkit.loader.stream.MAX_QUARANTINED", 5)
+    monkeypatch.setattr("shardkit.loader.packed.MAX_QUARANTINED", 5)
 
     with make_loader(tokens, on_bad="quarantine") as loader, pytest.raises(SourceError) as caught:
         list(loader)

@@ -8,32 +8,26 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import get_worker_info
 
-from shardkit.errors import ConfigError, ResumeError
+from shardkit.errors import ResumeError
 from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
-from shardkit.loader.assemble import Assembler
-from shardkit.loader.batch import VERSION, HostBatch
-from shardkit.loader.choices import check_choice, choose_rank
-from shardkit.loader.device import Batch
+from shardkit.loader.batch import VERSION
+from shardkit.loader.choices import check_choice
 from shardkit.loader.foreign.measure import Building, measure
 from shardkit.loader.foreign.reader import ForeignReader
 from shardkit.loader.foreign.sample import Source
-from shardkit.loader.metrics import Meter, Metrics
+from shardkit.loader.resumable import ResumableLoader
 from shardkit.loader.state import Promise, State
-from shardkit.loader.steps import last_epoch, steps_until
-from shardkit.loader.stream import AHEAD, MAX_THREADS, ON_BAD, num_cores
 from shardkit.sequence.packers import PACKERS
-from shardkit.sequence.plan import Cursor, Plan, PlanSettings, Step
+from shardkit.sequence.plan import Plan, PlanSettings
 from shardkit.sequence.plan import order as ordering
 from shardkit.sequence.plan.after import read_cursor
 from shardkit.sequence.recipes import RECIPES, bind, configure, names_of
@@ -45,12 +39,11 @@ WEAKER = "files are known by name and size, not by digest, so nobody can say tha
 """Why a state promises less than that of a dataset; it stands in the state."""
 
 
-class ForeignLoader(IterableDataset[Any]):
+class ForeignLoader(ResumableLoader):
     """Packed batches of a source that was never ingested.
 
     Making one reads every sample once, for the lengths that the plan is made from. What gives no sequence is left out and
-    counted in `excluded`. In the workers of a `torch.utils.data.DataLoader(loader, batch_size=None)` it gives `HostBatch`es;
-    each iteration there begins at the loader's place.
+    counted in `excluded`. Iterations, workers and epochs are those of StreamingLoader.
 
     Args:
         source: WebDatasetTars, HFDataset, or another Source.
@@ -66,6 +59,8 @@ class ForeignLoader(IterableDataset[Any]):
         ConfigError: where settings, tokenizer and source do not fit.
         SourceError: where a sample cannot be read.
     """
+
+    _traced = False
 
     def __init__(
         self,
@@ -90,8 +85,14 @@ class ForeignLoader(IterableDataset[Any]):
         decoder: str = "pillow",
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__()
-        check_choice("on_bad", on_bad, ON_BAD)
+        super().__init__(
+            rank=rank,
+            world_size=world_size,
+            global_batch=global_batch,
+            epochs=epochs,
+            on_bad=on_bad,
+            device=device,
+        )
         check_choice("decoder", decoder, pictures.DECODERS)
         check_choice("recipe", recipe, tuple(RECIPES))
         check_choice("overlong", overlong, ("window", "truncate", "drop", "error"))
@@ -106,14 +107,11 @@ class ForeignLoader(IterableDataset[Any]):
             seed=seed,
             tail=tail,
         )
-        self._rank = choose_rank(rank, world_size, global_batch)
-        self._epochs = epochs
-        self._on_bad = on_bad
         self._decoder = decoder
-        self._device = torch.device(device)
         self._measured = measure(source, self._building, file=None if measured is None else Path(measured))
         if self._measured.excluded:
             logger.warning("%s: samples left out: %s", source.name, self._measured.excluded)
+        self._decoded_by = jpegs.identity(decoder, self._device)
         self._bound: State = {
             "source": source.identity,
             **{f"tokenize.{name}": value for name, value in self._building.identity.items()},
@@ -121,50 +119,17 @@ class ForeignLoader(IterableDataset[Any]):
             "order_version": ordering.VERSION,
             "packer_version": PACKERS[packer].version,
             "batch_version": VERSION,
-            "decoder": jpegs.identity(decoder, self._device),
+            "decoder": self._decoded_by,
         }
-        self._plan = Plan(self._measured.lengths, self._settings, identity=self._bound)
+        self._make_plan()
         self._cursor = self._plan.start(0)
-        self._meter = Meter()
-        self._placed = 0
 
     @property
     def excluded(self) -> dict[str, int]:
         """Samples that gave no sequence, by reason."""
         return dict(self._measured.excluded)
 
-    def __len__(self) -> int:
-        """Batches of the epoch the loader is in, or of all `epochs` where given; the same on every rank."""
-        if self._epochs is None:
-            return self._plan.num_steps(self._cursor.epoch)
-        return sum(self._plan.num_steps(epoch) for epoch in range(self._epochs))
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._own() if get_worker_info() is None else self._hosted()
-
-    def metrics(self, *, restart: bool = False) -> Metrics:
-        """What was delivered and what it cost; see StreamingLoader.metrics."""
-        found = self._meter.metrics()
-        if restart:
-            self._meter.start()
-        return found
-
     # ------------------------------------------------------------------ state
-    def state_dict(self) -> State:
-        """The place after the last batch that this process handed out; it says that it promises less, and why."""
-        return self._state(self._cursor)
-
-    def state_after(self, batch: Batch | HostBatch) -> State:
-        """The place after `batch`, in every hosting.
-
-        Raises:
-            ConfigError: where the batch is none of this loader.
-        """
-        info = batch.info
-        if info is None or not info.batch_id.startswith(f"{self._plan.digest}/"):
-            raise ConfigError("the batch is none of this loader", hint="give a batch that this loader handed out")
-        return self._state(info.after)
-
     def load_state_dict(self, state: Mapping[str, Any], *, require: str = "replayable") -> Promise:
         """Go on from a saved place: the same order, as far as the files are still the same.
 
@@ -175,93 +140,43 @@ class ForeignLoader(IterableDataset[Any]):
             ResumeError: where more is required, or the state is of other files or settings.
         """
         check_choice("require", require, tuple(states.REQUIRE))
+        if get_worker_info() is not None:
+            self._restore_worker(state)
+            return Promise.STATISTICALLY_EQUIVALENT
         if require != "equivalent":
             raise ResumeError(
                 f"{Promise.STATISTICALLY_EQUIVALENT.value} is all that is promised here: {WEAKER}",
                 where="loader state",
                 hint='accept that with require="equivalent", or ingest the files and stream the dataset',
             )
-        if state.get("version") != states.VERSION or "bound" not in state or "plan" not in state:
-            raise ResumeError(
-                "the state has not the form of one", where="loader state", hint="give the state as it was saved"
-            )
-        found = states.differences(state["bound"], self._bound)
-        if found or state["plan"] != self._plan.digest:
+        saved = states.check_form(state)
+        found = states.differences(saved["bound"], self._bound)
+        if found or saved["plan"] != self._plan.digest:
             raise ResumeError(
                 f"the state was saved for another stream ({'; '.join(map(str, found)) or 'another plan'})",
                 where="loader state",
                 hint="load it into a loader of what it was saved with, or begin anew without it",
             )
-        self._cursor = read_cursor(self._plan, state)
-        self._placed += 1
+        cursor = read_cursor(self._plan, saved)
+        self._plan.remember(cursor, saved["num_steps"])
+        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"])}
+        self._place(cursor)
         logger.info("%s: %s", Promise.STATISTICALLY_EQUIVALENT.value, WEAKER)
         return Promise.STATISTICALLY_EQUIVALENT
 
-    def _state(self, cursor: Cursor) -> State:
-        return {
-            "version": states.VERSION,
-            "plan": self._plan.digest,
-            **states.write_cursor(self._plan, cursor),
-            "bound": self._bound,
-            "promise": Promise.STATISTICALLY_EQUIVALENT.value,
-            "because": WEAKER,
-        }
+    def _more_state(self) -> State:
+        return {"promise": Promise.STATISTICALLY_EQUIVALENT.value, "because": WEAKER}
 
-    # ------------------------------------------------------------------ iteration
-    def _own(self) -> Iterator[Batch]:
-        placed = self._placed
-        steps = self._steps()
-        for host in self._meter.waits(self._batches(steps, min(MAX_THREADS, num_cores()), AHEAD)):
-            with self._meter.copy():
-                batch = host.to_device(self._device)
-            self._cursor = host.info.after
-            self._meter.add(batch)
-            yield batch
-            if placed != self._placed:
-                yield from self._own()
-                return
+    # ------------------------------------------------------------------ what it is made of
+    def _open(self) -> ForeignReader:
+        return ForeignReader(self._source, self._building, self._measured, decoder=self._decoder)
 
-    def _hosted(self) -> Iterator[HostBatch]:
-        """Every n-th batch, so that the DataLoader, which asks its n workers in turn, restores the order."""
-        worker = get_worker_info()
-        assert worker is not None, "only workers are hosted"
-        if self._device.type != "cpu":
-            raise ConfigError(
-                f"workers of a DataLoader cannot build batches on {self._device}",
-                hint='set device="cpu" and call batch.to_device(device) where the batches arrive',
-            )
-        yield from self._batches(islice(self._steps(), worker.id, None, worker.num_workers), 0, 0)
+    @property
+    def _where(self) -> str:
+        return self._source.name
 
-    def _steps(self) -> Iterator[Step]:
-        return steps_until(self._plan, self._cursor, last_epoch(self._cursor, self._epochs))
-
-    def _batches(self, steps: Iterator[Step], threads: int, ahead: int) -> Iterator[HostBatch]:
-        reader = ForeignReader(self._source, self._building, self._measured, decoder=self._decoder)
-        assembler = Assembler(
-            self._plan,
-            reader,
-            self._rank,
-            threads=threads,
-            ahead=ahead,
-            on_bad=self._on_bad,
-            decoder=self._bound["decoder"],
-        )
-        try:
-            yield from assembler.batches(steps)
-        finally:
-            assembler.close()
-            reader.close()
-
-    def close(self) -> None:
-        """Nothing is held between iterations."""
-
-    def __enter__(self) -> ForeignLoader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _make_plan(self) -> None:
+        self._plan = Plan(self._measured.lengths, self._settings, identity=self._bound)
 
 
 def _building(path: Path, name: str, settings: Mapping[str, Any], max_tokens: int, overlong: str) -> Building:
