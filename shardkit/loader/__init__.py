@@ -11,6 +11,8 @@ from shardkit.loader.batch import HostBatch
 from shardkit.loader.device import Batch
 from shardkit.loader.evaluate import EvaluationLoader, sums_by_sequence, targets_by_sequence
 from shardkit.loader.metrics import Meter, Metrics
+from shardkit.loader.raw import RawExampleLoader, RawSequenceLoader
+from shardkit.loader.rows import RawExample, RawSequence
 from shardkit.loader.state import Promise
 from shardkit.loader.stream import StreamingLoader
 from shardkit.loader.unpack import unpack
@@ -22,6 +24,10 @@ __all__ = [
     "Meter",
     "Metrics",
     "Promise",
+    "RawExample",
+    "RawExampleLoader",
+    "RawSequence",
+    "RawSequenceLoader",
     "StreamingLoader",
     "sums_by_sequence",
     "targets_by_sequence",

@@ -21,7 +21,8 @@ from shardkit.loader.jpegs import encode
 from shardkit.loader.metrics import Timing, figures
 from shardkit.loader.pictures import Jpeg
 from shardkit.loader.quarantine import mask, unreadable, with_entry
-from shardkit.loader.reader import Loaded, Reader
+from shardkit.loader.reader import Reader
+from shardkit.loader.rows import Loaded
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares

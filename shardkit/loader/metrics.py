@@ -20,7 +20,7 @@ import numpy as np
 if TYPE_CHECKING:
     from shardkit.loader.batch import HostBatch
     from shardkit.loader.device import Batch
-    from shardkit.loader.reader import Loaded
+    from shardkit.loader.rows import Loaded
 
 LATEST = 4096
 """Steps that percentiles are taken of: the most recent ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.records import Example
-from shardkit.store.blocks import BlockCheck
+from shardkit.store.blocks import BlockCheck, Blocks, Kept
 from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
+from shardkit.store.row_reader import Pictures, RowReader, data_of, offsets_of
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES
 
@@ -139,17 +140,21 @@ class TableReader:
         check.frame(self._map)
         self._reader = check.parse(lambda: pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map))))
         self._starts = check.first_rows
-        self._batches: dict[int, pa.RecordBatch] = {}
+        self._batches = Blocks(check, self.read)
         self.num_rows = check.num_rows
 
     def batch(self, index: int) -> pa.RecordBatch:
-        """Record batch `index`, checked, zero-copy."""
-        batch = self._batches.get(index)
-        if batch is None:
-            self._check.block(self._map, index)
-            batch = self._check.parse(lambda: self._reader.get_batch(index))
-            self._batches[index] = batch
-        return batch
+        """Record batch `index`, checked, zero-copy; kept."""
+        return self._batches[index]
+
+    def read(self, index: int) -> pa.RecordBatch:
+        """The same for who keeps what is needed of it: a record batch is large for what it says of a block."""
+        self._check.block(self._map, index)
+        return self._check.parse(lambda: self._reader.get_batch(index))
+
+    def kept(self, make: Callable[[pa.RecordBatch], Kept]) -> Blocks[Kept]:
+        """What is made of each record batch, by the rows of the table."""
+        return Blocks(self._check, lambda index: make(self.read(index)))
 
     @property
     def schema(self) -> pa.Schema:
@@ -157,8 +162,7 @@ class TableReader:
 
     def locate(self, row: int) -> tuple[pa.RecordBatch, int]:
         """The batch that holds `row`, and the row's place in it."""
-        index = self._check.block_of(row)
-        return self.batch(index), row - self._starts[index]
+        return self._batches.locate(row)
 
     def table(self, columns: Sequence[str] | None = None, *, rows: range | None = None) -> pa.Table:
         """All rows, or those of a range that is not empty, zero-copy; only `columns` where given."""
@@ -188,27 +192,23 @@ def _close(mapped: mmap.mmap | bytes) -> None:
             mapped.close()
 
 
-class ArrowReader:
+class ArrowReader(RowReader):
     """The examples of an Arrow shard."""
 
     def __init__(self, path: Path, check: BlockCheck) -> None:
         self._table = TableReader(path, check)
-        self.num_rows = self._table.num_rows
-        self._pictures: dict[int, _Pictures] = {}
-        """By the id of their record batch, which they keep alive."""
+        super().__init__(check, self._table.read)
 
     def example(self, row: int) -> Example:
         batch, place = self._table.locate(row)
         values: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
         return from_row(values)
 
-    def image_bytes(self, row: int, image: int) -> memoryview:
-        """The stored bytes of one image, zero-copy."""
-        batch, place = self._table.locate(row)
-        found = self._pictures.get(id(batch))
-        if found is None:
-            found = self._pictures[id(batch)] = _Pictures(batch)
-        return found.get(place, image)
+    def _pictures_of(self, batch: pa.RecordBatch) -> Pictures:
+        images = batch.column("images")
+        stored = images.values.field("bytes")
+        ends = offsets_of(stored)
+        return Pictures(images, starts=ends[:-1], stops=ends[1:], data=data_of(stored))
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` comes with the size of its bytes instead of them."""
@@ -222,31 +222,12 @@ class ArrowReader:
 
     def let_go(self) -> None:
         """What was read may leave memory; it is read again where it is asked for."""
-        self._pictures.clear()
+        self.forget()
         self._table.let_go()
 
     def close(self) -> None:
-        self._pictures.clear()
+        self.forget()
         self._table.close()
-
-
-class _Pictures:
-    """Where the pictures of a record batch lie: plain numbers, for a value of Arrow costs more than all the rest."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        images = batch.column("images")
-        column = images.values.field("bytes")
-        _, offsets, data = column.buffers()
-        self._batch = batch
-        self._first = images.offsets.to_numpy()
-        self._offsets = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        self._data = memoryview(data if data is not None else b"").cast("B")
-
-    def get(self, place: int, image: int) -> memoryview:
-        at = int(self._first[place]) + image
-        if not 0 <= image < int(self._first[place + 1]) - int(self._first[place]):
-            raise IndexError(f"the row has no image {image}")
-        return self._data[int(self._offsets[at]) : int(self._offsets[at + 1])]
 
 
 _FACTS = pa.list_(

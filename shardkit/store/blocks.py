@@ -1,4 +1,4 @@
-"""Checked reading: the blocks of a shard, their digests, and when they are compared."""
+"""Checked reading: the blocks of a shard, their digests, when they are compared, and what is kept of each."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ Verify = Literal["read", "open", "off"]
 """read: each block before its first use; open: the whole file when it is opened; off: only its size."""
 
 Parsed = TypeVar("Parsed")
+Kept = TypeVar("Kept")
 
 
 class BlockCheck:
@@ -113,6 +114,37 @@ class BlockCheck:
         return IntegrityError(
             what, where=self._name, hint="restore the file, or build the dataset again from its inputs"
         )
+
+
+class Blocks(dict[int, Kept]):
+    """What is kept of the row blocks of a shard, by index: made when a row of one is first asked for, then at hand.
+
+    Args:
+        check: knows which rows are in which block.
+        make: index of a block -> what is kept of it; checks its bytes.
+    """
+
+    def __init__(self, check: BlockCheck, make: Callable[[int], Kept]) -> None:
+        super().__init__()
+        self._check = check
+        self._make = make
+        self._borders = [*check.first_rows, check.num_rows]
+
+    def __missing__(self, index: int) -> Kept:
+        kept = self[index] = self._make(index)
+        return kept
+
+    def locate(self, row: int) -> tuple[Kept, int]:
+        """What is kept of the block that holds `row`, and the row's place in it.
+
+        Raises:
+            IndexError: where there is no such row.
+        """
+        borders = self._borders
+        if not 0 <= row < borders[-1]:
+            self._check.block_of(row)  # says so
+        index = bisect.bisect_right(borders, row) - 1
+        return self[index], row - borders[index]
 
 
 def _open(path: Path) -> BinaryIO:

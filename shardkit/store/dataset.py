@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.files import digest_file
 from shardkit.store.mirror import Mirror
 from shardkit.store.remote import RemoteSettings, as_url
+from shardkit.store.row_reader import Content
 from shardkit.store.rows import Block
 from shardkit.store.schema import TABLES
 from shardkit.store.tar_shard import TarReader, index_path
@@ -48,6 +49,10 @@ class ShardReader(Protocol):
     def example(self, row: int) -> Example: ...
 
     def image_bytes(self, row: int, image: int) -> memoryview: ...
+
+    def images(self, row: int, numbers: Iterable[int]) -> list[memoryview]: ...
+
+    def content(self, row: int) -> tuple[str, Content, list[memoryview]]: ...
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table: ...
 

@@ -22,6 +22,7 @@ from shardkit.store.arrow_shard import TableReader, TableWriter, _close
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
+from shardkit.store.row_reader import Pictures, RowReader
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES_INDEX
 
@@ -149,7 +150,7 @@ class TarWriter:
         self._index.abandon()
 
 
-class TarReader:
+class TarReader(RowReader):
     """The examples of a tar shard, through its index; the tar itself is never walked or extracted."""
 
     def __init__(self, path: Path, check: BlockCheck, index: BlockCheck) -> None:
@@ -157,7 +158,7 @@ class TarReader:
         self._map = check.open(path)
         check.frame(self._map)
         self._index = TableReader(index_path(path), index)
-        self.num_rows = check.num_rows
+        super().__init__(check, self._read)
 
     def example(self, row: int) -> Example:
         batch, place = self._index.locate(row)
@@ -168,15 +169,15 @@ class TarReader:
             image["bytes"] = bytes(memoryview(self._map)[offset : offset + size])
         return from_row(values)
 
-    def image_bytes(self, row: int, image: int) -> memoryview:
-        """The stored bytes of one image, zero-copy."""
-        batch, place = self._index.locate(row)
-        self._check.block(self._map, self._check.block_of(row))
+    def _read(self, index: int) -> pa.RecordBatch:
+        """Block `index` of the index, which has the rows of that of the tar; both are checked."""
+        self._check.block(self._map, index)
+        return self._index.read(index)
+
+    def _pictures_of(self, batch: pa.RecordBatch) -> Pictures:
         images = batch.column("images")
-        at = images.offsets[place].as_py() + image
-        offset = images.values.field("offset")[at].as_py()
-        size = images.values.field("size")[at].as_py()
-        return memoryview(self._map)[offset : offset + size]
+        starts, sizes = (images.values.field(name).to_numpy() for name in ("offset", "size"))
+        return Pictures(images, starts=starts.data, stops=(starts + sizes).data, data=memoryview(self._map))
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` has facts, offsets and sizes, no bytes."""
@@ -229,6 +230,7 @@ class TarReader:
         return size >= 0 and self._bytes(at, _HEADER) == wanted
 
     def close(self) -> None:
+        self.forget()
         self._index.close()
         _close(self._map)
 

@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from shardkit.errors import ConfigError, IntegrityError, SourceError
-from shardkit.loader import StreamingLoader, assemble, pictures, reader, unpack
+from shardkit.loader import StreamingLoader, assemble, pictures, shards, unpack
 from shardkit.media.processors import Geometry
 from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
@@ -66,7 +66,7 @@ def test_shards_that_go_in_mid_epoch_are_served_by_open_handles(copied, tokens):
 
 
 def test_a_shard_that_goes_before_it_is_opened_is_named(copied, tokens, monkeypatch):
-    monkeypatch.setattr(reader, "OPEN_SHARDS", 1)
+    monkeypatch.setattr(shards, "OPEN_SHARDS", 1)
     batches = []
     with make_loader(copied) as loader:
         stream = iter(loader)

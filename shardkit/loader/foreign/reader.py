@@ -14,7 +14,7 @@ from shardkit.loader.batch import PixelForm
 from shardkit.loader.foreign.measure import Building, Measured
 from shardkit.loader.foreign.sample import Sample, Source
 from shardkit.loader.pictures import Jpeg, Pictures, SlotMismatchError
-from shardkit.loader.reader import Loaded
+from shardkit.loader.rows import Loaded
 from shardkit.sequence.sequence import Sequence, Slot
 
 KEPT = 256
