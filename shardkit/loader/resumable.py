@@ -146,17 +146,19 @@ class ResumableLoader(PackedLoader):
         """The state of a place."""
         self._plan.remember(cursor)
         over = self._epochs is not None and cursor.epoch >= self._epochs
-        return {
-            "version": states.VERSION,
-            "plan": self._plan.digest,
-            **states.write_cursor(self._plan, cursor),
-            "num_steps": None if over else self._num_steps(cursor.epoch),
-            "bound": self._bound,
-            "recorded": self._recorded,
-            "rests": self._rests,
-            "quarantine": states.write_quarantine(list(self._quarantine.values())),
-            **self._more_state(),
-        }
+        return states.sealed(
+            {
+                "version": states.VERSION,
+                "plan": self._plan.digest,
+                **states.write_cursor(self._plan, cursor),
+                "num_steps": None if over else self._num_steps(cursor.epoch),
+                "bound": self._bound,
+                "recorded": self._recorded,
+                "rests": self._rests,
+                "quarantine": states.write_quarantine(list(self._quarantine.values())),
+                **self._more_state(),
+            }
+        )
 
     def _restore_worker(self, state: Mapping[str, Any]) -> None:
         """Take the state of a worker, in one: torchdata's StatefulDataLoader gives each its own."""

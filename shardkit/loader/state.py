@@ -8,7 +8,8 @@
  "recorded": what may differ,
  "shards":  marks of the dataset's shards of sequences, by which an append is known,
  "rests":   plans that this one goes on from, where settings or data were changed within an epoch,
- "quarantine": images that this rank could not read}
+ "quarantine": images that this rank could not read,
+ "digest":  of all the rest, so that a state that is damaged or was edited is refused}
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
+from shardkit.digest import fingerprint
 from shardkit.errors import ResumeError
 from shardkit.loader import batch as layout
 from shardkit.loader.append import Places, runs_of
@@ -32,7 +34,7 @@ from shardkit.sequence.plan.after import expand
 from shardkit.store.dataset import Dataset
 from shardkit.store.sequences import sequence_recipe
 
-VERSION = 2
+VERSION = 3
 MAX_RESTS = 8
 """Changes of settings within an epoch that a state remembers, at two KiB each."""
 MAX_RESTS_BYTES = 24 * 1024
@@ -106,13 +108,16 @@ def bound(dataset: Dataset, plan: Plan, decoder: str) -> State:
     }
 
 
-def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """What is not equal, by name."""
-    return [
-        Difference(name=name, saved=saved.get(name), now=now.get(name))
-        for name in sorted(saved.keys() | now.keys())
-        if saved.get(name) != now.get(name)
-    ]
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[Difference]:
+    """What is not equal, by name; of a setting that has names itself, as a mixture, by these: `mixture.weights.web`."""
+    found: list[Difference] = []
+    for name in sorted(saved.keys() | now.keys()):
+        one, other = saved.get(name), now.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            found += differences(one, other, f"{within}{name}.")
+        elif one != other:
+            found.append(Difference(name=f"{within}{name}", saved=one, now=other))
+    return found
 
 
 def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bool = False) -> Promise:
@@ -124,6 +129,7 @@ def judge(found: Sequence[Difference], saved: Mapping[str, Any], *, appended: bo
     if not found:
         return Promise.REPLAYABLE
     names = {difference.name for difference in found if not difference.name.startswith(OBJECT)}
+    names = {"mixture" if name.startswith("mixture.") else name for name in names}
     if appended:
         names.discard("dataset")
     if saved.get("draw_version") in (None, drawing.VERSION):
@@ -139,22 +145,23 @@ def keeps_plan(found: Sequence[Difference]) -> bool:
     return all(difference.name in _PIXELS or difference.name.startswith(OBJECT) for difference in found)
 
 
-def refuse_less(promise: Promise, require: str, found: Sequence[Difference]) -> None:
-    """Raise where a promise is less than what is required, with both sides of every difference.
+def refuse_less(logger: logging.Logger, promise: Promise, require: str, found: Sequence[Difference]) -> None:
+    """Raise where a promise is less than what is required, with both sides of every difference; say so in the log, too.
 
     Raises:
         ResumeError
     """
-    if promise is Promise.UNRECOVERABLE or (
-        promise is Promise.STATISTICALLY_EQUIVALENT and REQUIRE[require] is Promise.REPLAYABLE
-    ):
-        raise ResumeError(
-            f"the state was saved for another stream ({'; '.join(map(str, found))})",
-            where="loader state",
-            hint="load it into a loader of what it was saved with, or begin anew without it"
-            if promise is Promise.UNRECOVERABLE
-            else 'set these as they were, or accept another order of what is left with require="equivalent"',
-        )
+    if promise is Promise.REPLAYABLE or promise is REQUIRE[require]:
+        return
+    what = f"{promise.value}: the state was saved for another stream ({'; '.join(map(str, found))})"
+    logger.error("loader state refused: %s", what)
+    raise ResumeError(
+        what,
+        where="loader state",
+        hint="load it into a loader of what it was saved with, or begin anew without it"
+        if promise is Promise.UNRECOVERABLE
+        else 'set these as they were, or accept another order of what is left with require="equivalent"',
+    )
 
 
 def write_cursor(plan: Plan, cursor: Cursor) -> State:
@@ -194,26 +201,80 @@ def with_rest(saved: State, places: Places | None = None) -> list[State]:
     return links
 
 
+FORM: dict[str, tuple[type, ...]] = {
+    "version": (int,),
+    "plan": (str,),
+    "cursor": (Mapping,),
+    "streams": (Mapping, type(None)),
+    "num_steps": (int, type(None)),
+    "bound": (Mapping,),
+    "recorded": (Mapping,),
+    "rests": (list,),
+    "quarantine": (list,),
+    "digest": (str,),
+}
+"""Part of a state of any loader -> what it is."""
+
+
 def check_form(state: Any) -> State:
     """`state` itself where it has the form of one.
 
     Raises:
-        ResumeError: where it has not, or a newer shardkit wrote it.
+        ResumeError: where it has not, or another version of shardkit wrote it.
     """
-    if isinstance(state, Mapping) and isinstance(state.get("version"), int) and state["version"] != VERSION:
+    if isinstance(state, Mapping) and type(state.get("version")) is int and state["version"] != VERSION:
         raise ResumeError(
             f"the state has version {state['version']}, this shardkit reads {VERSION}",
             where="loader state",
             hint="use the shardkit that wrote it",
         )
-    parts = {"cursor": Mapping, "bound": Mapping, "rests": list, "quarantine": list, "plan": str, "version": int}
-    if not isinstance(state, Mapping) or not all(isinstance(state.get(name), kind) for name, kind in parts.items()):
-        raise ResumeError(
-            "this is no state of a loader",
-            where="loader state",
-            hint="give what state_dict() or state_after(batch) returned",
-        )
+    if not isinstance(state, Mapping):
+        raise _no_state(f"it is {type(state).__name__}, no dict")
+    for name, kinds in FORM.items():
+        if name not in state:
+            raise _no_state(f"{name} is missing")
+        if not isinstance(state[name], kinds) or isinstance(state[name], bool):
+            raise _no_state(f"{name} is {_text(state[name])}")
     return dict(state)
+
+
+def _no_state(why: str) -> ResumeError:
+    return ResumeError(
+        f"this is no state of a loader: {why}",
+        where="loader state",
+        hint="give what state_dict() or state_after(batch) returned",
+    )
+
+
+def sealed(state: State) -> State:
+    """The state with the digest of what it says."""
+    return {**state, "digest": _digest(state)}
+
+
+def check_seal(saved: State, found: Sequence[Difference] = ()) -> None:
+    """Compare a state with its digest.
+
+    Args:
+        found: how it differs from this loader; told with it, because the change may be among them.
+
+    Raises:
+        ResumeError: where it was changed since it was saved.
+    """
+    try:
+        digest = _digest(saved)
+    except (TypeError, ValueError) as error:
+        digest = f"none: {error}"
+    if digest != saved["digest"]:
+        more = f" ({'; '.join(map(str, found))})" if found else ""
+        raise ResumeError(
+            f"the state was changed since it was saved: its digest is {saved['digest']}, what it says gives {digest}{more}",
+            where="loader state",
+            hint="give the state as it was saved, or begin anew without it",
+        )
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    return fingerprint({name: value for name, value in state.items() if name != "digest"})
 
 
 def log(logger: logging.Logger, promise: Promise, found: Sequence[Difference]) -> None:
@@ -243,5 +304,5 @@ def _flat(prefix: str, value: Any) -> State:
 
 
 def _text(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 200 else f"{text[:197]}..."

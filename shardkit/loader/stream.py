@@ -147,12 +147,14 @@ class StreamingLoader(ResumableLoader):
             return Promise.REPLAYABLE
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
-        bound = saved["bound"]["dataset"]
+        states.check_seal(saved, found)
+        bound = saved["bound"].get("dataset")
         if bound == self._dataset.id:
             found += changed_objects(self._dataset, saved["recorded"].get("objects"))
-        places = None if bound == self._dataset.id else places_in(self._dataset, saved["shards"], bound)
+        same = bound == self._dataset.id or "shards" not in saved
+        places = None if same else places_in(self._dataset, saved["shards"], bound)
         promise = states.judge(found, saved["bound"], appended=places is not None)
-        states.refuse_less(promise, require, found)
+        states.refuse_less(logger, promise, require, found)
         if states.keeps_plan(found):
             rests = list(saved["rests"])
             plan = self._plan_after(rests)

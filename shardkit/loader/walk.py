@@ -45,22 +45,24 @@ class Walk:
 
 def write_walk(plan: Plan, walk: Walk, worker: int) -> states.State:
     """JSON of a few hundred bytes."""
-    return {
-        "version": states.VERSION,
-        "plan": plan.digest,
-        **states.write_cursor(plan, walk.cursor),
-        "worker": {"number": worker, "num_workers": walk.stride, "skip": walk.skip, "end": walk.end},
-    }
+    return states.sealed(
+        {
+            "version": states.VERSION,
+            "plan": plan.digest,
+            **states.write_cursor(plan, walk.cursor),
+            "worker": {"number": worker, "num_workers": walk.stride, "skip": walk.skip, "end": walk.end},
+        }
+    )
 
 
 def read_walk(plan: Plan, state: Mapping[str, Any], worker: int, num_workers: int) -> Walk:
     """What `write_walk` wrote.
 
     Raises:
-        ResumeError: where it is of another plan, of another worker or of no worker.
+        ResumeError: where it is of another plan, of another worker or of no worker, or was changed.
     """
     try:
-        saved = {name: state[name] for name in ("version", "plan", "cursor", "streams")}
+        saved = {name: state[name] for name in ("version", "plan", "cursor", "streams", "digest")}
         number, of, skip, end = (int(state["worker"][name]) for name in ("number", "num_workers", "skip", "end"))
     except (KeyError, TypeError, ValueError) as error:
         raise ResumeError(
@@ -82,6 +84,7 @@ def read_walk(plan: Plan, state: Mapping[str, Any], worker: int, num_workers: in
             where="loader state",
             hint=_HINT,
         )
+    states.check_seal(dict(state))
     return Walk(cursor=read_cursor(plan, saved), skip=skip, stride=of, end=end)
 
 

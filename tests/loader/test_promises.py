@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from shardkit.errors import ResumeError
 from shardkit.loader import Promise, StreamingLoader
+from shardkit.loader import state as states
 from shardkit.prepare.concat.config import ConcatConfig
 from shardkit.prepare.concat.run import run as concat
 from tests.loader.builders import seen
@@ -157,13 +158,15 @@ def test_each_line_is_so(case, datasets, tokens, request, caplog):
         loader.set_epoch(0)
         before = [batch for _, batch in zip(range(3), loader, strict=False)]
         state = json.loads(json.dumps(loader.state_dict()))
-    state["bound"] |= case.bound
+    state = states.sealed({**state, "bound": state["bound"] | case.bound})
 
     with StreamingLoader(loaded_with, **{**BASE, **case.settings}) as loader:
         if case.promise is not SAME:
             with pytest.raises(ResumeError) as caught:
                 loader.load_state_dict(state)
+            assert f"{case.promise.value}: " in str(caught.value)
             assert " there, " in str(caught.value), "both sides are printed"
+            assert f"loader state refused: {case.promise.value}: " in caplog.text
         if case.promise is NONE:
             with pytest.raises(ResumeError):
                 loader.load_state_dict(state, require="equivalent")

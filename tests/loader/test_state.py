@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 from dataclasses import asdict
 
 import pytest
@@ -60,16 +61,32 @@ def test_a_difference_names_both_sides_and_what_is_missing():
     assert len(str(Difference(name="a", saved=["long"] * 500, now=1))) < 300
 
 
-def test_equivalent_accepts_what_replayable_refuses():
+LOGGER = logging.getLogger("shardkit.loader")
+
+
+def test_equivalent_accepts_what_replayable_refuses(caplog):
     found = states.differences(BOUND, {**BOUND, "max_tokens": 1})
 
-    states.refuse_less(Promise.STATISTICALLY_EQUIVALENT, "equivalent", found)
-    with pytest.raises(ResumeError, match=r"max_tokens is 256 there, 1 here") as caught:
-        states.refuse_less(Promise.STATISTICALLY_EQUIVALENT, "replayable", found)
+    states.refuse_less(LOGGER, Promise.STATISTICALLY_EQUIVALENT, "equivalent", found)
+    assert not caplog.records
+    with pytest.raises(ResumeError, match=r"STATISTICALLY_EQUIVALENT: .*max_tokens is 256 there, 1 here") as caught:
+        states.refuse_less(LOGGER, Promise.STATISTICALLY_EQUIVALENT, "replayable", found)
     assert 'require="equivalent"' in caught.value.hint
-    with pytest.raises(ResumeError) as caught:
-        states.refuse_less(Promise.UNRECOVERABLE, "equivalent", found)
+    with pytest.raises(ResumeError, match="UNRECOVERABLE: ") as caught:
+        states.refuse_less(LOGGER, Promise.UNRECOVERABLE, "equivalent", found)
     assert "equivalent" not in caught.value.hint
+    assert [record.message.split(":")[:2] for record in caplog.records] == [
+        ["loader state refused", f" {promise}"] for promise in ("STATISTICALLY_EQUIVALENT", "UNRECOVERABLE")
+    ]
+
+
+def test_a_mixture_differs_by_the_names_in_it():
+    there, here = ({"mixture": {"by": "token", "weights": {"a": "1", "b": b}}} for b in ("2", "3"))
+
+    (found,) = states.differences(there, here)
+
+    assert str(found) == 'mixture.weights.b is "2" there, "3" here'
+    assert states.judge([found], BOUND) is Promise.STATISTICALLY_EQUIVALENT
 
 
 def test_a_cursor_survives_json():

@@ -151,6 +151,7 @@ class ForeignLoader(ResumableLoader):
             )
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
+        states.check_seal(saved, found)
         if found or saved["plan"] != self._plan.digest:
             raise ResumeError(
                 f"the state was saved for another stream ({'; '.join(map(str, found)) or 'another plan'})",

@@ -144,9 +144,9 @@ def test_a_state_says_that_it_promises_less_and_is_kept(tars, stop):
 def test_a_state_of_other_files_or_settings_is_refused(tars):
     state = make(WebDatasetTars(tars)).state_dict()
     for other, says in (
-        (make(WebDatasetTars(tars[:2])), "source is"),
+        (make(WebDatasetTars(tars[:2])), "source.files is"),
         (make(WebDatasetTars(tars), seed=3), "seed is 0 there, 3 here"),
-        (make(WebDatasetTars(tars), settings={"image_size": 84}), "tokenize.recipe is"),
+        (make(WebDatasetTars(tars), settings={"image_size": 84}), "tokenize.recipe.image_size is"),
     ):
         with pytest.raises(ResumeError, match=says):
             other.load_state_dict(state, require="equivalent")
