@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardkit.media.processors import Processor, Tiles
 from shardkit.sequence.recipes.built import Built
-from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish, has_roles
 from shardkit.sequence.recipes.refused import Refused
@@ -44,16 +43,6 @@ class ObelicsXattn(WithImages):
 
     processor: Processor = TILES
     """Image processor, by its name in shardkit.media.processors."""
-    bos: str = AUTO
-    """Control token before everything; "" for none, "auto" for the tokenizer's."""
-    eos: str = AUTO
-    """Control token behind everything."""
-    image_patch: str = AUTO
-    """Control token that stands for an image, for instance <|image|>."""
-    supervise_eos: bool = True
-    """Whether eos is a target."""
-    separator: str = "\n"
-    """Stands between two texts with no image between them; a target like the text behind it."""
     join_blank: bool = True
     """White space alone between two images is left out, so that both are of one run; behind the last it is no text."""
 

@@ -13,14 +13,13 @@ from shardkit.errors import ConfigError
 from shardkit.media.processors import PixelBudget, Processor
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
-from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish, has_roles
 from shardkit.sequence.recipes.heads import completed_order, cut_labels
 from shardkit.sequence.recipes.page import box_text, page_lines
 from shardkit.sequence.recipes.refused import Refused
 from shardkit.sequence.recipes.vlm import no_room
-from shardkit.sequence.recipes.with_images import WithImages
+from shardkit.sequence.recipes.with_images import WithSlots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +43,7 @@ class _Page:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ocr(WithImages):
+class Ocr(WithSlots):
     """Examples with at least one image; several are pages one after the other. Text before the first is left out.
 
     A page that has labels and no text stays, for the head that reads them: its end is its only token to learn.
@@ -53,25 +52,10 @@ class Ocr(WithImages):
     NAME: ClassVar[str] = "ocr"
     VERSION: ClassVar[int] = 1
     MAX_TOKENS: ClassVar[int] = 4096
-    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
     TARGETS: ClassVar[tuple[str, ...]] = ("ocr",)
 
     processor: Processor = PIXEL_BUDGET
     """Image processor, by its name in shardkit.media.processors."""
-    bos: str = AUTO
-    """Control token before everything; "" for none, "auto" for the tokenizer's."""
-    eos: str = AUTO
-    """Control token behind everything."""
-    image_start: str = AUTO
-    """Control token before the slots of an image; may be ""."""
-    image_patch: str = AUTO
-    """Control token that stands for one slot."""
-    image_end: str = AUTO
-    """Control token behind the slots; may be ""."""
-    supervise_eos: bool = True
-    """Whether eos is a target."""
-    separator: str = "\n"
-    """Stands between two texts of a page; a target like the text behind it."""
     text: str = "segments"
     """Where a page's text is from: segments (as ingest stored it), or layout (its lines in reading order)."""
     boxes: bool = False
@@ -112,7 +96,7 @@ class Ocr(WithImages):
 
     def _draft(self, example: Example, tokenizer: Encoder, processor: Processor) -> Draft:
         controls = tokenizer.controls
-        before, after = ([controls[name]] if name else [] for name in (self.image_start, self.image_end))
+        before, patch, after = self.span(controls)
         separator = tokenizer.encode(self.separator)
         draft = Draft()
         draft.add_control(controls, self.bos)
@@ -121,9 +105,7 @@ class Ocr(WithImages):
             geometry = self.geometry(image, processor)
             labels, num_cut = cut_labels(self._labels(page, image, tokenizer), geometry.slots)
             order = completed_order(image.reading_order, geometry.slots)
-            draft.add_image(
-                page.image, geometry, before, controls[self.image_patch], after, ocr_labels=labels, reading_order=order
-            )
+            draft.add_image(page.image, geometry, before, patch, after, ocr_labels=labels, reading_order=order)
             draft.changes["labels_truncated"] += num_cut
             for text, is_target in self._texts(page, image, geometry, draft):
                 draft.add_text(tokenizer.encode(text), OBJECTIVES["ocr"] if is_target else 0, separator)

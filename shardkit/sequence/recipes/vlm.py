@@ -12,12 +12,11 @@ from shardkit.errors import ConfigError
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.captions import CAPTIONS, alternatives, single_images
-from shardkit.sequence.recipes.controls import AUTO
 from shardkit.sequence.recipes.draft import Draft
 from shardkit.sequence.recipes.finish import finish, has_roles
 from shardkit.sequence.recipes.heads import completed_order, cut_labels
 from shardkit.sequence.recipes.refused import Refused
-from shardkit.sequence.recipes.with_images import WithImages
+from shardkit.sequence.recipes.with_images import WithSlots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +30,7 @@ _OBJECTIVE_OF = {"caption": "caption", "ocr": "ocr"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Vlm(WithImages):
+class Vlm(WithSlots):
     """Caption, page and interleaved examples; an example without images is an ordinary text.
 
     An image with no text behind it stays: eos follows from it. Only an image that is left in a window without any
@@ -42,23 +41,8 @@ class Vlm(WithImages):
     NAME: ClassVar[str] = "vlm"
     VERSION: ClassVar[int] = 2
     MAX_TOKENS: ClassVar[int] = 4096
-    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
     TARGETS: ClassVar[tuple[str, ...]] = ("text", "caption", "ocr")
 
-    bos: str = AUTO
-    """Control token before everything; "" for none, "auto" for the tokenizer's."""
-    eos: str = AUTO
-    """Control token behind everything."""
-    image_start: str = AUTO
-    """Control token before the slots of an image; may be ""."""
-    image_patch: str = AUTO
-    """Control token that stands for one slot."""
-    image_end: str = AUTO
-    """Control token behind the slots; may be ""."""
-    supervise_eos: bool = True
-    """Whether eos is a target."""
-    separator: str = "\n"
-    """Stands between two texts with no image between them; a target like the text behind it."""
     captions: str = "all"
     """Of several captions of one image: all (a sequence each), one (another in each pass), joined, or first."""
     seed: int = 0
@@ -99,7 +83,7 @@ class Vlm(WithImages):
         self, example: Example, chosen: Iterable[int], tokenizer: Encoder, processor: Processor, alternative: int
     ) -> Draft:
         controls = tokenizer.controls
-        before, after = ([controls[name]] if name else [] for name in (self.image_start, self.image_end))
+        before, patch, after = self.span(controls)
         separator = tokenizer.encode(self.separator)
         objectives = objectives_of(example)
         draft = Draft(alternative)
@@ -116,7 +100,7 @@ class Vlm(WithImages):
                     segment.image,
                     geometry,
                     before,
-                    controls[self.image_patch],
+                    patch,
                     after,
                     ocr_labels=labels,
                     reading_order=completed_order(order, geometry.slots),

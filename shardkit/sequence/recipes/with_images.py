@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardkit.errors import ConfigError
 from shardkit.media.processors import Processor, Square
+from shardkit.sequence.recipes.controls import AUTO
+from shardkit.sequence.recipes.ends import Ends
 from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shardkit.media.processors import Geometry
     from shardkit.records import Image
 
@@ -19,13 +23,15 @@ MAX_SLOTS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WithImages:
+class WithImages(Ends):
     """Settings of the processor are settings of the recipe: `configure` hands them on, `recipe` lists them."""
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
     PROMPTS: ClassVar[bool] = False
 
+    image_patch: str = AUTO
+    """Control token that stands for one slot of an image; where an image is one token, for the image."""
     processor: Processor = SQUARE
     """Image processor, by its name in shardkit.media.processors; or hf:DIR, which stands for one of them."""
     compress_to: int = 0
@@ -87,6 +93,23 @@ class WithImages:
                 f"compress_to is {self.compress_to}",
             )
         return geometry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithSlots(WithImages):
+    """An image is a span of tokens: image_start, one image_patch a slot, image_end."""
+
+    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
+
+    image_start: str = AUTO
+    """Control token before the slots of an image; may be ""."""
+    image_end: str = AUTO
+    """Control token behind the slots; may be ""."""
+
+    def span(self, controls: Mapping[str, int]) -> tuple[list[int], int, list[int]]:
+        """Ids before the slots, of a slot, and behind them."""
+        before, after = ([controls[name]] if name else [] for name in (self.image_start, self.image_end))
+        return before, controls[self.image_patch], after
 
 
 def settings_of(processor: Processor) -> dict[str, Any]:

@@ -333,7 +333,7 @@ def test_a_file_of_hugging_face_stands_for_a_processor_and_its_folder_is_not_rec
 
 def test_a_setting_of_another_processor_is_named() -> None:
     with pytest.raises(
-        ConfigError, match="recipe vlm has no setting 'image_size' with processor=tiles; it has compress_to"
+        ConfigError, match="recipe vlm has no setting 'image_size' with processor=tiles; it has bos, eos"
     ):
         configure(RECIPES["vlm"], {"processor": "tiles", "image_size": "56"})
 
