@@ -76,6 +76,17 @@ stage_options = options(workers_option, overwrite_option, dry_run_option, base_o
 """What every command that writes a dataset takes."""
 read_options = options(base_option, json_option, quiet_option)
 """What every command that only reads a dataset takes."""
+limit_options = options(
+    click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack."),
+    click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack."),
+    click.option(
+        "--max-attention",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Pairs of tokens of a pack that attend to one another: the sum of the squares of its sequences' lengths.",
+    ),
+)
+"""What a pack may hold beside tokens."""
 
 
 def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from shardkit.cli.common import dataset_argument, print_result, read_options, say
+from shardkit.cli.common import dataset_argument, limit_options, print_result, read_options, say
 from shardkit.errors import ConfigError, OutputError
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import TAILS, Mixture, Plan, PlanSettings
@@ -18,6 +18,7 @@ from shardkit.sequence.plan.budget import parse_budget, spend
 from shardkit.sequence.plan.mixture import SUBSET_UNITS, UNITS, natural
 from shardkit.sequence.plan.report import describe
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
+from shardkit.sequence.plan.subset import subset_amounts
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import output_errors
 from shardkit.store.plans import save_plan
@@ -29,14 +30,7 @@ from shardkit.store.plans import save_plan
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
 )
-@click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack.")
-@click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack.")
-@click.option(
-    "--max-attention",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Pairs of tokens of a pack that attend to one another: the sum of the squares of its sequences' lengths.",
-)
+@limit_options
 @click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @click.option("--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True)
@@ -56,7 +50,8 @@ from shardkit.store.plans import save_plan
 @click.option(
     "--budget",
     metavar="UNIT=N",
-    help="Say how many steps and epochs a budget is: tokens=N, examples=N, or compute=N in units of the cost formula.",
+    help="Say how many steps and epochs a budget is, and what these deliver: tokens=N, examples=N, steps=N, or compute=N in "
+    "units of the cost formula.",
 )
 @click.option(
     "--subset",
@@ -94,8 +89,10 @@ def command(
     shardkit plan work/tokens --max-tokens 4096 --budget tokens=1_000_000_000 --subset small.toml
     """
     spent = None if budget is None else parse_budget(budget)
-    if subset is not None and spent is None:
-        raise ConfigError("a subset of what budget?", hint="give --budget UNIT=N with --subset")
+    if subset is not None and (spent is None or spent[0] not in SUBSET_UNITS):
+        raise ConfigError(
+            "a subset of what budget?", hint=f"give --budget UNIT=N with --subset, of {', '.join(SUBSET_UNITS)}"
+        )
     opened = Dataset.open(dataset, base=bases)
     chosen = choose_split(opened, split)
     plan = Plan(
@@ -108,7 +105,7 @@ def command(
     if spent is not None:
         figures["budget"] = spend(plan, *spent)
     if subset is not None and spent is not None:
-        _write_subset(subset, plan, *spent)
+        figures["subset_holds"] = _write_subset(subset, plan, *spent)
         figures["subset"] = str(subset)
         say(f"wrote {subset}", quiet=quiet)
     if save:
@@ -118,18 +115,19 @@ def command(
     print_result(figures, as_json=as_json, text=_text(figures))
 
 
-def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> None:
-    """A mixture file with the shares of the plan, or of the data as they are, and the budget as its subset."""
-    mixture = plan.mixture or natural(plan.lengths, SUBSET_UNITS[unit])
-    text = replace(mixture, subset=(unit, budget)).to_toml()
+def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> dict[str, int]:
+    """A mixture file with the shares of the plan, or of the data as they are, and the budget as its subset; what it holds."""
+    mixture = replace(plan.mixture or natural(plan.lengths, SUBSET_UNITS[unit]), subset=(unit, budget))
+    holds = subset_amounts(plan.lengths, mixture, seed=plan.settings.seed, window=plan.settings.window)
     with output_errors(path):
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+                file.write(mixture.to_toml())
         except FileExistsError as error:
             raise OutputError(
                 "something is there already", where=str(path), hint="name another file, or remove that one"
             ) from error
+    return holds
 
 
 def _blocks(plan: Plan, epoch: int) -> list[dict[str, Any]]:
@@ -153,7 +151,7 @@ def _about(plan: Plan, epoch: int) -> dict[str, Any]:
 
 
 def _text(figures: Mapping[str, Any]) -> str:
-    per_pack, delay = figures["per_pack"], figures["delay"]
+    per_pack, delay, least = figures["per_pack"], figures["delay"], figures["least_packs"]
     width = max(map(len, ["autocorrelation", *figures["sources"]]))
     batches = f"{figures['steps']} batches of {figures['global_batch']} packs"
     held = f"{figures['packs']} packs, {figures['sequences']} sequences, {figures['tokens']} tokens"
@@ -161,7 +159,7 @@ def _text(figures: Mapping[str, Any]) -> str:
     lines = [
         f"{figures['dataset']}\t{figures['plan']}",
         f"epoch {figures['epoch']} of {figures['split']}: {batches} from {held}",
-        f"fill {figures['fill']:.4f}, padding {figures['padding']:.4f}, {tail}",
+        f"fill {figures['fill']:.4f} (by {least['by']} there are {least['number']} packs at least), padding {figures['padding']:.4f}, {tail}",
         f"a sequence waits {delay['mean']:.1f} packs on average, {delay['max']} at most (bound: {delay['bound']})",
         f"autocorrelation of sequences per pack {figures['autocorrelation']:.3f}",
         f"{'a pack has':{width}} " + " ".join(f"{name:>14}" for name in per_pack["tokens"]),
@@ -186,6 +184,10 @@ def _text(figures: Mapping[str, Any]) -> str:
         known = "about " if spent["estimated"] else ""
         reached = "" if spent["reached"] else ", where the mixture ends: the budget is not reached"
         lines.append(
-            f"{spent['budget']} {spent['unit']} are {known}{spent['steps']} steps, {known}{spent['epochs']:.3f} epochs{reached}"
+            f"{spent['budget']} {spent['unit']} are {known}{spent['steps']} steps, {known}{spent['epochs']:.3f} epochs{reached}: "
+            + ", ".join(f"{number} {unit}" for unit, number in spent["delivered"].items())
         )
+    if "subset" in figures:
+        holds = ", ".join(f"{number} {unit}" for unit, number in figures["subset_holds"].items())
+        lines.append(f"the subset holds {holds}")
     return "\n".join(lines)

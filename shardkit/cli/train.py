@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from shardkit.cli.common import base_option, parse_pairs, progress_bar, quiet_option, say
+from shardkit.cli.common import base_option, limit_options, parse_pairs, progress_bar, quiet_option, say
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
 from shardkit.trainer.config import PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
@@ -40,6 +40,12 @@ LINES = 10
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The run's folder: log and checkpoints.")
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint in --out.")
 @click.option(
+    "--resume-from",
+    type=click.IntRange(min=0),
+    metavar="STEP",
+    help="Go on from the checkpoint of this step instead of the latest.",
+)
+@click.option(
     "--init", type=click.Path(path_type=Path), metavar="RUN", help="Begin with the latest weights of another run."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the first weights.")
@@ -51,6 +57,7 @@ LINES = 10
 @click.option(
     "--max-tokens", type=click.IntRange(min=2), metavar="L", help="Tokens of a pack. [default: the dataset's]"
 )
+@limit_options
 @click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
 @click.option(
     "--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True, help="Fills the packs."
@@ -141,6 +148,7 @@ def command(
     from shardkit.trainer.evaluate import evaluate
     from shardkit.trainer.loop import train
 
+    given["resume"] |= given["resume_from"] is not None
     run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
     steps, out = run[-1].last, given["out"]
     result = train(run, _reporter(steps, quiet=quiet), lambda note: say(note, quiet=quiet))

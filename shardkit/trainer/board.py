@@ -18,15 +18,14 @@ class _Writer(Protocol):
 
 
 class Board:
-    """Takes the records of steps; without a writer it does nothing."""
+    """Takes the records of steps."""
 
-    def __init__(self, writer: _Writer | None) -> None:
+    def __init__(self, writer: _Writer) -> None:
         self._writer = writer
 
     def add(self, record: Mapping[str, Any]) -> None:
-        if self._writer is not None:
-            for tag, value in scalars(record):
-                self._writer.add_scalar(tag, value, global_step=record["step"])
+        for tag, value in scalars(record):
+            self._writer.add_scalar(tag, value, global_step=record["step"])
 
 
 def scalars(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -39,14 +38,14 @@ def scalars(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 @contextmanager
-def open_board(folder: Path | None, *, step: int) -> Iterator[Board]:
-    """A board in `folder`, or one that does nothing.
+def open_board(folder: Path | None, *, step: int) -> Iterator[Board | None]:
+    """A board in `folder`, or none.
 
     Args:
         step: that the run goes on from: what a killed run wrote of later steps is marked as gone.
     """
     if folder is None:
-        yield Board(None)
+        yield None
         return
     from tensorboardX import SummaryWriter
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
 from shardkit.loader.device import PATCH_SIZES
-from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.layers import SwiGLU, initialise
@@ -26,17 +25,7 @@ POSITION_TABLE = "lm.embed_positions.weight"
 
 def build_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLanguage:
     """The model at its start, the same on every rank; what is frozen or not used asks for no gradient."""
-    with torch.device("meta"):
-        model = VisionLanguage(
-            PRESETS[config.preset],
-            vocab_size=facts.vocab_size,
-            image_token=facts.image_token,
-            patch_sizes=PATCH_SIZES if tower else None,
-            slot_side=facts.slot_side,
-            max_positions=config.max_tokens if config.positions == "learned" else None,
-            theta=config.theta,
-        )
-    model = model.to_empty(device="cpu")
+    model = make_model(config, facts, tower=tower).to_empty(device="cpu")
     initialise(model, config.seed)
     for part, module in model.named_children():
         if part in config.freeze or (part == "vision" and config.task != "vlm-align"):
@@ -49,48 +38,57 @@ def build_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLang
     return model
 
 
-def weights_of(run: Path) -> Mapping[str, Tensor]:
-    """The latest weights of another run.
-
-    Raises:
-        ConfigError: where the run has no checkpoint.
-        IntegrityError: where it is damaged.
-    """
-    saved = load_checkpoint(run / "checkpoints")
-    if saved is None:
-        raise ConfigError(
-            "the run has no checkpoint", where=str(run), hint="give --init the folder of a run that has one"
+def make_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLanguage:
+    """The model without values: names and shapes."""
+    with torch.device("meta"):
+        return VisionLanguage(
+            PRESETS[config.preset],
+            vocab_size=facts.vocab_size,
+            image_token=facts.image_token,
+            patch_sizes=PATCH_SIZES if tower else None,
+            slot_side=facts.slot_side,
+            max_positions=config.max_tokens if config.positions == "learned" else None,
+            theta=config.theta,
         )
-    weights: Mapping[str, Tensor] = saved["model"]
-    return weights
 
 
-def take_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path, *, new: Collection[str] = ()) -> None:
-    """Begin with the weights of every part that both have; of a table of positions, with as many rows as both have.
-
-    Args:
-        new: names that `weights` may lack; they keep their start.
+def check_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Compare the weights of another run, of every part that both have, with the model that is to begin with them.
 
     Raises:
-        ConfigError: where the other model is of another size or vocabulary.
+        ConfigError: where they are of another size, vocabulary or kind of positions.
     """
     own = model.state_dict()
-    parts = {name.split(".")[0] for name in weights}
-    for name, tensor in own.items():
-        if name.split(".")[0] not in parts or (name in new and name not in weights):
+    shared = parts_of(own) & parts_of(weights)
+    for name in sorted(own.keys() | weights.keys()):
+        if name.split(".")[0] not in shared:
             continue
-        there = weights.get(name)
-        if name == POSITION_TABLE and there is not None and there.shape[1:] == tensor.shape[1:]:
-            rows = min(len(there), len(tensor))
-            there = torch.cat([there[:rows], tensor[rows:]])
-        if there is None or there.shape != tensor.shape:
+        # Of a table of positions as many rows are taken as both have.
+        here, there = (
+            tuple(side[name].shape)[name == POSITION_TABLE :] if name in side else "none" for side in (own, weights)
+        )
+        if here != there:
             raise ConfigError(
-                f"{name} has the shape {tuple(tensor.shape)}, in the run it has {tuple(there.shape) if there is not None else 'none'}",
+                f"{name} has the shape {here}, in the run it has {there}",
                 where=str(where),
                 hint="give the --preset, --positions and tokenizer of that run",
             )
-        own[name] = there
-    model.load_state_dict(own)
+
+
+def take_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Begin with the weights of another run or stage, as far as the model has their names; the others keep their start.
+
+    Of a table of positions as many rows are taken as both have.
+    """
+    own = model.state_dict()
+    for name in own.keys() & weights.keys():
+        rows = min(len(own[name]), len(weights[name])) if name == POSITION_TABLE else None
+        own[name][:rows].copy_(weights[name][:rows])
+
+
+def parts_of(weights: Mapping[str, Tensor]) -> set[str]:
+    """lm, vision"""
+    return {name.split(".")[0] for name in weights}
 
 
 def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:

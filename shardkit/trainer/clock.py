@@ -1,8 +1,10 @@
 """Where the time of a step goes, and how long steps take.
 
 data          waiting for batches
-encoder       the vision tower, forward
-forward       the rest of it: language model and loss
+pack          bringing them to the device and building them there, patches of pictures too
+encoder       the vision tower, forward, without its attention
+attention     of the tower and of the language model, forward
+forward       the rest of it: matrices of the language model, loss
 backward      gradients
 communication sums over ranks
 update        clipping and optimizer
@@ -16,50 +18,64 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-from torch import nn
+from torch import Tensor
 
-PARTS = ("data", "encoder", "forward", "backward", "communication", "update")
+from shardkit.loader import StreamingLoader
+from shardkit.trainer.layers import Attend
+from shardkit.trainer.model import VisionLanguage
+
+PARTS = ("data", "pack", "encoder", "attention", "forward", "backward", "communication", "update")
 LATEST = 100
 """Steps that percentiles are taken of."""
 
 
 class Clock:
-    """Measures one step after the other.
+    """Measures one step after the other; a moment belongs to the part that was entered last.
 
     Args:
-        encoder: its forward passes are taken out of the part that they happen in.
+        model: its tower and its attention are parts of their own.
+        loaders: what they tell of building batches is taken out of the part `data`.
     """
 
-    def __init__(self, encoder: nn.Module | None) -> None:
+    def __init__(self, model: VisionLanguage, loaders: Sequence[StreamingLoader] = ()) -> None:
+        self._loaders = loaders
+        self._packed = 0.0
+        """Seconds that the loaders have built batches for, before this step."""
         self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._entered: list[str] = []
         self._steps: deque[float] = deque(maxlen=LATEST)
-        self._began = self._entered = time.perf_counter()
-        if encoder is not None:
-            encoder.register_forward_pre_hook(self._enter)
-            encoder.register_forward_hook(self._leave)
+        self._began = self._last = time.perf_counter()
+        if model.vision is not None:
+            model.vision.register_forward_pre_hook(lambda *_: self._enter("encoder"))
+            model.vision.register_forward_hook(lambda *_: self._leave())
+        model.attend = self._timed(model.attend)
 
     def start(self) -> None:
         """A step begins."""
         self._seconds = dict.fromkeys(PARTS, 0.0)
-        self._began = time.perf_counter()
+        self._entered.clear()
+        self._packed = self._building()
+        self._began = self._last = time.perf_counter()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """What happens inside belongs to `name`."""
-        began, encoder = time.perf_counter(), self._seconds["encoder"]
+        """What happens inside belongs to `name`, but for what belongs to a part inside it."""
+        self._enter(name)
         try:
             yield
         finally:
-            inside = self._seconds["encoder"] - encoder
-            self._seconds[name] += time.perf_counter() - began - inside
+            self._leave()
 
     def stop(self) -> dict[str, object]:
         """The step ends: its seconds, the seconds of each part, percentiles of the latest steps, the peak of memory."""
         seconds = time.perf_counter() - self._began
+        building = self._building() - self._packed
+        self._seconds["pack"] += building
+        self._seconds["data"] -= building
         self._steps.append(seconds)
         p50, p99 = np.percentile(np.array(self._steps), (50, 99)).tolist()
         # Kibibytes on Linux, bytes on macOS.
@@ -72,8 +88,28 @@ class Clock:
             "peak_memory_mb": round(peak / 1e6),
         }
 
-    def _enter(self, *_: object) -> None:
-        self._entered = time.perf_counter()
+    def _enter(self, name: str) -> None:
+        self._charge()
+        self._entered.append(name)
 
-    def _leave(self, *_: object) -> None:
-        self._seconds["encoder"] += time.perf_counter() - self._entered
+    def _leave(self) -> None:
+        self._charge()
+        if self._entered:  # not so where the model is used outside of a step
+            self._entered.pop()
+
+    def _charge(self) -> None:
+        """What went by since the last look belongs to the part that was entered last."""
+        now = time.perf_counter()
+        if self._entered:
+            self._seconds[self._entered[-1]] += now - self._last
+        self._last = now
+
+    def _timed(self, attend: Attend) -> Attend:
+        def timed(*rows: object, **options: object) -> Tensor:
+            with self.part("attention"):
+                return attend(*rows, **options)
+
+        return timed
+
+    def _building(self) -> float:
+        return sum(loader.metrics().copy_seconds for loader in self._loaders)

@@ -10,6 +10,7 @@ from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
+from shardkit.sequence.plan.settings import option
 from shardkit.trainer.sizes import PRESETS
 
 TASKS: dict[str, str] = {
@@ -29,6 +30,15 @@ THETA = 10_000.0
 """Base of rotary positions, where nothing else is said"""
 PARTS = ("vision", "lm")
 """Parts of the model that can be frozen."""
+LIMITS = ("max_tokens", "max_images", "max_patches", "max_attention")
+"""Of a pack."""
+_WHOLE_NUMBERS: dict[str, int] = {
+    **dict.fromkeys(("steps", *LIMITS, "global_batch", "micro_steps", "checkpoint_every", "keep_last", "threads"), 1),
+    **dict.fromkeys(("resume_from", "warmup", "eval_every", "objective_norms_every"), 0),
+}
+"""Setting -> the least that it can be."""
+_OPTIONAL = (*LIMITS, "threads", "resume_from")
+"""Settings that may be None."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +53,8 @@ class TrainConfig:
     """The step after which the run ends, counted from its beginning"""
     resume: bool = False
     """Go on from the latest checkpoint in `out`"""
+    resume_from: int | None = None
+    """Go on from the checkpoint of this step instead; needs `resume`"""
     init: Path | None = None
     """The folder of a run whose latest weights this one begins with; None draws them from the seed"""
     bases: tuple[Path, ...] = ()
@@ -56,6 +68,12 @@ class TrainConfig:
     """Base of rotary positions; a larger one turns slower, for longer documents"""
     max_tokens: int | None = None
     """Tokens of a pack; None is what the dataset was tokenized for"""
+    max_images: int | None = None
+    """Images of a pack"""
+    max_patches: int | None = None
+    """Patches of all images of a pack"""
+    max_attention: int | None = None
+    """Pairs of tokens that attend to one another in a pack: the sum of the squares of the sequences' lengths"""
     global_batch: int = 1
     """Packs of a step, over all ranks and micro-steps"""
     packer: str = "best-fit"
@@ -107,30 +125,32 @@ class TrainConfig:
         for name, value, known in choices:
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is none of {', '.join(known)}", hint=f"choose one with --{name}")
-        for name in ("steps", "global_batch", "micro_steps", "checkpoint_every", "keep_last", "threads"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise ConfigError(f"{name} is {number}", hint=f"set --{name.replace('_', '-')} to 1 or more")
-        for name in ("eval_every", "objective_norms_every"):
-            if getattr(self, name) < 0:
+        for name, least in _WHOLE_NUMBERS.items():
+            value = getattr(self, name)
+            if not (value is None and name in _OPTIONAL) and (type(value) is not int or value < least):
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
+                    f"{name} is {value!r}, not a whole number from {least} on", hint=f"set {option(name)} to one"
                 )
+        if self.resume_from is not None and not self.resume:
+            raise ConfigError("resume_from is set, resume is not", hint="set both, or use --resume-from")
         if self.global_batch % self.micro_steps:
             raise ConfigError(
                 f"{self.micro_steps} micro-steps do not share {self.global_batch} packs evenly",
                 hint="make --global-batch a multiple of --micro-steps and of the number of ranks",
             )
-        for name in ("lr", "weight_decay", "clip", "beta"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}", hint=f"set --{name.replace('_', '-')} to 0 or more"
-                )
-        if not 1 < self.theta < math.inf:
-            raise ConfigError(f"theta is {self.theta}", hint="set --theta to a number above 1, for instance 10000")
+        for name in ("lr", "weight_decay", "beta", "clip"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value < math.inf or (name == "clip" and value == 0):
+                bound = "above 0" if name == "clip" else "from 0 on"
+                raise ConfigError(f"{name} is {value!r}, not a number {bound}", hint=f"set {option(name)} to one")
+        if not _is_number(self.theta) or not 1 < self.theta < math.inf:
+            raise ConfigError(f"theta is {self.theta!r}", hint="set --theta to a number above 1, for instance 10000")
         for name, weight in self.objective_weights.items():
-            if not 0 <= weight < math.inf:
-                raise ConfigError(f"the weight of {name} is {weight}", hint=f"write --objective-weight {name}=1.0")
+            if not _is_number(weight) or not 0 <= weight < math.inf:
+                raise ConfigError(
+                    f"the weight of {name} is {weight!r}, not a number from 0 on",
+                    hint=f"write --objective-weight {name}=1.0",
+                )
         trained = {part for part in (PARTS if self.task == "vlm-align" else ("lm",)) if part not in self.freeze}
         if not trained:
             raise ConfigError("everything is frozen, nothing can be trained", hint="leave out one --freeze")
@@ -143,7 +163,7 @@ class TrainConfig:
             "preset": self.preset,
             "positions": self.positions,
             **({"theta": self.theta} if self.positions == "rotary" else {}),
-            "max_tokens": self.max_tokens,
+            **{name: getattr(self, name) for name in LIMITS},
             "global_batch": self.global_batch,
             "packer": self.packer,
             "mixture": str(self.mixture) if isinstance(self.mixture, Path) else self.mixture,
@@ -160,3 +180,7 @@ class TrainConfig:
             "compile": self.compile,
             "threads": self.threads,
         }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

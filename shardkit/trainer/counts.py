@@ -8,30 +8,39 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from shardkit.loader.device import Batch
+from shardkit.loader.device import IGNORE, Batch
 from shardkit.sequence.cost import cost
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.mixture import objective_weights
+from shardkit.trainer.flops import step_flops
+from shardkit.trainer.model import VisionLanguage
 
-COUNTS = ("sequences", "images", "pixels", "tokens", "image_tokens", "supervised_tokens", "cost", "room")
-"""What the log counts of a step, over all ranks: `cost` as shardkit.sequence.cost has it, `room` is what packs could hold."""
+COUNTS = (
+    *("sequences", "images", "pixels", "tokens", "text_tokens", "image_tokens", "supervised_tokens"),
+    *("cost", "flops", "room"),
+)
+"""What the log counts of a step, over all ranks: `cost` as shardkit.sequence.cost has it, `flops` as flops.py has it,
+`room` is what packs could hold."""
 
 
-def count(batch: Batch) -> Tensor:
+def count(batch: Batch, model: VisionLanguage) -> Tensor:
     """The batch in units of COUNTS."""
     lengths_D = torch.diff(batch.cu_seq_lens_q).long()
     pixels = batch.image_sizes.long().prod(1).sum()
     patches = batch.image_grid_thw.long().prod(1).sum()
+    tokens, image_tokens = batch.input_ids.numel(), int(batch.image_slots.sum())
     return torch.tensor(
         [
             len(batch.example_ids),
             len(batch.image_slots),
             int(pixels),
-            batch.input_ids.numel(),
-            int(batch.image_slots.sum()),
-            int((batch.shift_labels != -100).sum()),
+            tokens,
+            tokens - image_tokens,
+            image_tokens,
+            int((batch.shift_labels != IGNORE).sum()),
             int(cost(lengths_D, 0).sum() + cost(0, patches)),
-            batch.info.figures.capacity if batch.info and batch.info.figures else batch.input_ids.numel(),
+            step_flops(model, batch),
+            batch.info.figures.capacity if batch.info and batch.info.figures else tokens,
         ]
     )
 

@@ -1,7 +1,7 @@
 """A run, top to bottom.
 
-    open what each stage reads  ->  settle what was left open  ->  stage after stage
-    each stage:  trainee: new, or from the stage before, or as its checkpoint has it
+    open and check what each stage reads  ->  open the run's folder  ->  stage after stage
+    each stage:  model and optimizer: new, or from the stage before, or as its checkpoint has them
     each step:   batches -> losses -> numerators -> loss -> gradients -> sums over ranks -> update -> log
     every few steps, and at the end of a stage:  a checkpoint
 
@@ -28,14 +28,15 @@ from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.counts import COUNTS, count
+from shardkit.trainer.inputs import initial_weights, open_inputs, still_to_come, too_few_packs
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
-from shardkit.trainer.norms import ObjectiveNorms, by_part
+from shardkit.trainer.norms import ObjectiveNorms, grad_norm_by_part
 from shardkit.trainer.objective import by_name, combine
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
-from shardkit.trainer.run import locked, open_run
+from shardkit.trainer.run import begin_run, check_run, locked
 from shardkit.trainer.stages import Stage, only
-from shardkit.trainer.trainee import Trainee, content_of, enter, prepare, still_to_come, too_few_packs
+from shardkit.trainer.state import TrainState, begin_stage
 
 Record = dict[str, Any]
 """One step, as it stands in the log."""
@@ -75,44 +76,49 @@ def train(
     stages = only(run) if isinstance(run, TrainConfig) else run
     with ExitStack() as stack:
         rank, world_size = stack.enter_context(joined_ranks())
-        grounds = prepare(stages, rank, world_size, stack)
-        config = grounds[0].stage.config
+        inputs = open_inputs(stages, rank, world_size, stack)
+        initial = initial_weights(inputs[0])
+        config = inputs[0].stage.config
         stack.enter_context(repeatable(config))
+        opened = [each.stage for each in inputs], [each.facts for each in inputs]
         if rank == 0:
             stack.enter_context(locked(config.out))
-            open_run([ground.stage for ground in grounds], [ground.facts for ground in grounds], world_size=world_size)
+            check_run(*opened)
         wait_for_all()
 
-        saved = load_checkpoint(config.out / "checkpoints") if config.resume else None
+        saved = load_checkpoint(config.out / "checkpoints", config.resume_from) if config.resume else None
         done, loss = (saved["step"], saved["loss"]) if saved else (0, float("nan"))
-        log = stack.enter_context(Log(config.out / "log.jsonl", step=done)) if rank == 0 else None
-        board = stack.enter_context(open_board(config.tensorboard, step=done)) if rank == 0 else None
+        remaining = still_to_come(inputs, saved)
+        log = None
+        if rank == 0:
+            board = stack.enter_context(open_board(config.tensorboard, step=done))
+            begin_run(*opened, world_size=world_size)
+            log = stack.enter_context(Log(config.out / "log.jsonl", step=done, board=board))
         first, note = done + 1, ""
-        for ground in still_to_come(grounds, saved):
-            trainee, promise = enter(ground, saved, rank=rank)
+        for each in remaining:
+            state, promise = begin_stage(each, saved, initial=initial, rank=rank)
             if config.resume and rank == 0 and not note:
                 note = promise
                 on_note(f"{config.out}: {note}")
-            streams = [endless(loader) for loader in trainee.loaders]
+            streams = [endless(loader) for loader in each.loaders]
 
-            for step in range(done + 1, trainee.stage.last + 1):
-                record = take_step(trainee, streams, step)
-                if ground.held_out and step % config.eval_every == 0:
-                    record["eval"] = ground.held_out(trainee.model, trainee.task)
+            for step in range(done + 1, state.stage.last + 1):
+                record = take_step(state, streams, step)
+                if each.held_out and step % config.eval_every == 0:
+                    record["eval"] = each.held_out(state.model, state.task)
                 loss = record["loss"]
-                if log is None or board is None:
+                if log is None:
                     continue
                 log.append({**record, "resumed": note} if note and step == first else record)
-                board.add(record)
-                if step % config.checkpoint_every == 0 or step == trainee.stage.last:
-                    content = content_of(trainee, step, loss)
+                if step % config.checkpoint_every == 0 or step == state.stage.last:
+                    content = state.checkpoint(step, loss)
                     save_checkpoint(config.out / "checkpoints", step, content, keep_last=config.keep_last)
                 on_step(record)
 
-            done = max(done, trainee.stage.last)
-            saved = content_of(trainee, done, loss)
+            done = max(done, state.stage.last)
+            saved = state.checkpoint(done, loss)
 
-        model, config = trainee.model, trainee.stage.config  # type: ignore[possibly-undefined]  # a run has a stage
+        model, config = state.model, state.stage.config  # type: ignore[possibly-undefined]  # a run has a stage
         return Result(
             rank=rank,
             step=done,
@@ -123,14 +129,13 @@ def train(
         )
 
 
-def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Record:
+def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) -> Record:
     """One update from the next global batch; its record.
 
     Raises:
         ConfigError: where loss or gradient are no numbers any more; nothing is updated then.
     """
-    model, config, task, clock = trainee.model, trainee.stage.config, trainee.task, trainee.clock
-    rate = trainee.stage.learning_rate(step)
+    model, config, task, clock = state.model, state.stage.config, state.task, state.clock
     clock.start()
     with clock.part("data"):
         batches = [next(stream) for stream in streams]
@@ -138,11 +143,14 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
     denominators = task.denominators(batches[0])
     sums = torch.zeros(len(task.names), dtype=torch.float64)
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
-    by_source = torch.zeros(len(trainee.shares.sources), dtype=torch.int64)
+    by_source = torch.zeros(len(state.shares.sources), dtype=torch.int64)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     every = config.objective_norms_every
     norms = ObjectiveNorms(names=task.names, parameters=trained) if every and step % every == 0 else None
     for batch in batches:
+        if model.vision is not None:
+            with clock.part("pack"):
+                _ = batch.patches  # cut at the first look
         with clock.part("forward"):
             part = task.sums(model, batch)
         with clock.part("backward"):
@@ -151,8 +159,8 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
                     norms.add(part, denominators)
                 combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
         sums += part.detach()
-        counts += count(batch)
-        by_source += trainee.shares.count(batch)
+        counts += count(batch, model)
+        by_source += state.shares.count(batch)
 
     for parameter in trained:
         # A rank without an image takes part in the sums too, and every update touches the same parameters.
@@ -162,34 +170,35 @@ def take_step(trainee: Trainee, streams: list[Iterator[Batch]], step: int) -> Re
             [sums, counts, by_source, *(parameter.grad for parameter in trained if parameter.grad is not None)]
         )
     loss = float(combine(sums, denominators, task.weights))
-    pulls = by_part(model)
+    by_part = grad_norm_by_part(model)
+    rate = state.stage.learning_rate(step)
     with clock.part("update"):
         norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
         if not math.isfinite(loss + norm):
             raise ConfigError(
-                f"the loss is {loss} and its gradient has the norm {norm}",
+                f"the loss is {loss}, the norm of the gradient {norm}: the run cannot go on",
                 where=f"step {step}, batch {batches[0].batch_id}",
                 hint="lower --lr in a new --out; the last checkpoint is from before this step",
             )
-        for group in trainee.optimizer.param_groups:
+        for group in state.optimizer.param_groups:
             group["lr"] = rate
-        trainee.optimizer.step()
-        trainee.optimizer.zero_grad(set_to_none=True)
+        state.optimizer.step()
+        state.optimizer.zero_grad(set_to_none=True)
 
     counted = dict(zip(COUNTS, counts.tolist(), strict=True))
     timed = clock.stop()
     seconds = float(str(timed["seconds"]))
     return {
         "step": step,
-        "stage": trainee.stage.name,
+        "stage": state.stage.name,
         "loss": loss,
         "loss_by_objective": by_name(task.names, sums, denominators),
         **counted,
         "padding": round(1 - counted["tokens"] / counted["room"], 6) if counted["room"] else 0.0,
-        "shares": trainee.shares.add(by_source),
+        "shares": state.shares.add(by_source),
         "per_second": {name: round(counted[name] / seconds, 1) for name in COUNTS if name != "room"},
         "grad_norm": norm,
-        "grad_norm_by_part": pulls,
+        "grad_norm_by_part": by_part,
         **({"grad_norm_by_objective": norms.found(denominators)} if norms else {}),
         "lr": rate,
         **timed,

@@ -110,17 +110,19 @@ class VisionLanguage(nn.Module):
     ) -> None:
         super().__init__()
         self.image_token = image_token
+        self.attend: Attend = attend
+        """How rows attend to one another; another form of the same may take its place, to compare or to time it."""
         self.lm = Decoder(size, vocab_size, max_positions, theta)
         self.vision = Tower(size.tower, patch_sizes, slot_side=slot_side, width_out=size.width) if patch_sizes else None
 
-    def image_rows(self, batch: Batch, *, weights: Tensor | None = None, attention: Attend = attend) -> Tensor | None:
+    def image_rows(self, batch: Batch, *, weights: Tensor | None = None) -> Tensor | None:
         """[S, width]: the slots of the batch's images, or None where it has none."""
         if self.vision is None or not len(batch.image_slots):
             return None
-        rows = self.vision(batch.patches, batch.image_sizes, batch.image_slots, weights=weights, attention=attention)
+        rows = self.vision(batch.patches, batch.image_sizes, batch.image_slots, weights=weights, attention=self.attend)
         return cast(Tensor, rows)
 
-    def hidden(self, batch: Batch, image_rows: Tensor | None, *, attention: Attend = attend) -> Tensor:
+    def hidden(self, batch: Batch, image_rows: Tensor | None) -> Tensor:
         """[T, width] for the batch's tokens, reading `image_rows` at its slots.
 
         Raises:
@@ -133,11 +135,11 @@ class VisionLanguage(nn.Module):
             inputs = torch.where((slot_rows >= 0)[:, None], image_rows[slot_rows.clamp(min=0)], inputs)
         bounds = batch.cu_seq_lens_q.tolist()
         segments = Segments.of([end - start for start, end in pairwise(bounds)], device=inputs.device)
-        return cast(Tensor, self.lm(inputs, batch.position_ids[0], segments, attention))
+        return cast(Tensor, self.lm(inputs, batch.position_ids[0], segments, self.attend))
 
-    def logits(self, batch: Batch, *, attention: Attend = attend) -> Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """[T, vocabulary]"""
-        hidden = self.hidden(batch, self.image_rows(batch, attention=attention), attention=attention)
+        hidden = self.hidden(batch, self.image_rows(batch))
         return hidden @ self.lm.embed_tokens.weight.T
 
     def losses(self, batch: Batch) -> Tensor:

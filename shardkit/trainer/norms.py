@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from shardkit.trainer.ranks import sum_over_ranks
 
 
-def by_part(model: nn.Module) -> dict[str, float]:
+def grad_norm_by_part(model: nn.Module) -> dict[str, float]:
     """Norm of the gradient of each part that is trained: lm, vision."""
     found = {}
     for name, part in model.named_children():

@@ -5,9 +5,10 @@
 "chosen" and "rejected" are the log-probabilities that the model gives each answer as a whole, the references those that it
 gave them before the stage began. Direct Preference Optimization, Rafailov et al. 2023, arXiv 2305.18290.
 
-References are worked out once, over all pairs, and stored in the run by the digest of the model that gave them:
+References are worked out once, over all pairs, and stored in the run by the digests of the weights that gave them, of the
+dataset, and of the file itself:
 
-    RUN/reference-<digest>.pt      rows [N, 2]: sequence shard and row;  values [N, 2]: chosen, rejected
+    RUN/reference-<weights>-<dataset>-<digest>.pt    rows [N, 2]: sequence shard and row;  values [N, 2]: chosen, rejected
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from shardkit.errors import ConfigError, IntegrityError
+from shardkit.errors import IntegrityError
 from shardkit.loader.batch import PixelForm, Sizes, lay_out
 from shardkit.loader.device import Batch, build
 from shardkit.loader.reader import Reader
@@ -30,8 +31,7 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.source import read_lengths
 from shardkit.store.dataset import Dataset
-from shardkit.store.files import DurableFile, output_errors
-from shardkit.trainer.checkpoint import replace_whole
+from shardkit.trainer.checkpoint import load_tensors, save_tensors
 from shardkit.trainer.model import VisionLanguage
 
 BETA = 0.1
@@ -44,28 +44,15 @@ _TOKENS = 16_384
 class References:
     """What the model said of each pair before the stage."""
 
-    digest: str
-    """Of the model that said it."""
     places: dict[tuple[int, int], int]
     """(sequence shard, row) -> row of `values`."""
     values: Tensor
     """[N, 2] float64: chosen, rejected."""
 
     def of(self, batch: Batch) -> Tensor:
-        """[S, 2] of the pairs of a batch.
-
-        Raises:
-            ConfigError: where a pair is none of those that were worked out.
-        """
+        """[S, 2] of the pairs of a batch."""
         assert batch.info is not None, "a loader's batch knows its rows"
-        try:
-            rows = [self.places[place] for place in batch.info.rows]
-        except KeyError as error:
-            raise ConfigError(
-                f"there is no reference for the pair at {error.args[0]}",
-                hint="train in a new --out: the references there are of another dataset",
-            ) from None
-        return self.values[torch.tensor(rows, dtype=torch.int64)]
+        return self.values[torch.tensor([self.places[place] for place in batch.info.rows], dtype=torch.int64)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,19 +127,17 @@ def references(model: VisionLanguage, dataset: Dataset, *, digest: str, folder: 
     Raises:
         IntegrityError: where it is not.
     """
-    file = folder / f"reference-{digest}.pt"
-    if not file.exists():
+    stem = f"reference-{digest}-{dataset.id[:16]}"
+    hint = "restore the file, or train in a new --out"
+    file = next(folder.glob(f"{stem}-*.pt"), None)
+    if file is None:
         if not make:
-            raise IntegrityError(
-                "the references of the run are missing",
-                where=str(file),
-                hint="restore the file, or train in a new --out",
-            )
+            raise IntegrityError("the references of the run are missing", where=f"{folder / stem}-*.pt", hint=hint)
         found = [part for split in dataset.splits for part in _passes(model, dataset, read_lengths(dataset, split))]
-        _store(file, found)
-    saved = torch.load(file, map_location="cpu", weights_only=True)
+        file = save_tensors(folder, stem, _joined(found))
+    saved = load_tensors(file, hint=hint)
     places = {(shard, row): at for at, (shard, row) in enumerate(saved["rows"].tolist())}
-    return References(digest=digest, places=places, values=saved["values"])
+    return References(places=places, values=saved["values"])
 
 
 def _passes(
@@ -183,13 +168,9 @@ def _ranges(tokens: list[int]) -> Iterator[tuple[int, int]]:
         yield first, len(tokens)
 
 
-def _store(file: Path, found: list[tuple[list[tuple[int, int]], Tensor]]) -> None:
+def _joined(found: list[tuple[list[tuple[int, int]], Tensor]]) -> dict[str, Tensor]:
     rows = [row for some, _ in found for row in some]
-    values = torch.cat([part for _, part in found]) if found else torch.zeros(0, 2, dtype=torch.float64)
-    temporary = file.with_name(f"{file.name}.tmp")
-    with output_errors(temporary):
-        temporary.unlink(missing_ok=True)
-    with DurableFile(temporary) as written:
-        content = {"rows": torch.tensor(rows, dtype=torch.int64).reshape(-1, 2), "values": values}
-        torch.save(content, written)  # type: ignore[arg-type]  # it only writes and flushes
-    replace_whole(temporary, file)
+    return {
+        "rows": torch.tensor(rows, dtype=torch.int64).reshape(-1, 2),
+        "values": torch.cat([torch.zeros(0, 2, dtype=torch.float64), *(part for _, part in found)]),
+    }

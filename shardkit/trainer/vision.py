@@ -130,7 +130,8 @@ class Stream(nn.Module):
         super().__init__()
         self.kind, self.patch_size = kind, patch_size
         self.embed = nn.Linear(3 * patch_size[0] * patch_size[1], size.width)
-        mixer = ScanMixer if kind in {"vertical", "horizontal"} else AttentionMixer
+        self.scans = kind in {"vertical", "horizontal"}
+        mixer = ScanMixer if self.scans else AttentionMixer
         self.mixers = nn.ModuleList(mixer(size) for _ in range(size.depth))
         self.mlps = nn.ModuleList(Residual(SwiGLU(size.width, 2 * size.width), size.width) for _ in range(size.depth))
         self.norm = nn.RMSNorm(size.width, eps=1e-6)

@@ -39,7 +39,7 @@ def test_the_feed_forward_layers_are_compiled(tokens: Path, tmp_path: Path, comp
 def test_without_a_compiler_it_is_refused_before_the_run_begins(
     tokens: Path, tmp_path: Path, compiled: list[torch.nn.Module], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("shardkit.trainer.run.shutil.which", lambda _name: None)
+    monkeypatch.setattr("shardkit.trainer.settle.shutil.which", lambda _name: None)
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler"):
         train(make_config(tokens, tmp_path / "run", steps=1, compile=True))
     assert compiled == []

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from shardkit.errors import ConfigError, IntegrityError
+from shardkit.store.dataset import Dataset
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
@@ -58,13 +59,19 @@ def test_a_run_goes_on_with_its_references_and_ends_with_the_same_bits(pairs: Pa
     whole = train(make_config(pairs, tmp_path / "whole", steps=6))
     train(make_config(pairs, tmp_path / "parts", steps=3, checkpoint_every=3))
     (file,) = (tmp_path / "parts").glob("reference-*.pt")
-    assert {name.name for name in (tmp_path / "whole").glob("reference-*.pt")} == {file.name}
+    (whole_file,) = (tmp_path / "whole").glob("reference-*.pt")
+    assert whole_file.name == file.name
     before = file.stat().st_mtime_ns
     parts = train(make_config(pairs, tmp_path / "parts", steps=6, resume=True))
     assert parts.weights_digest == whole.weights_digest
     assert file.stat().st_mtime_ns == before
     file.unlink()
     with pytest.raises(IntegrityError, match="references of the run are missing"):
+        train(make_config(pairs, tmp_path / "parts", steps=7, resume=True))
+    data = bytearray(whole_file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(IntegrityError, match="the file is damaged"):
         train(make_config(pairs, tmp_path / "parts", steps=7, resume=True))
 
 
@@ -73,19 +80,32 @@ def test_a_run_begins_with_the_weights_of_another(answers: Path, pairs: Path, tm
     train(make_config(pairs, tmp_path / "dpo", steps=2, init=tmp_path / "sft"))
     run = torch.load(next((tmp_path / "dpo/checkpoints").glob("step-*.pt")), weights_only=True)
     assert run["stages"][0]["start"] == taught.weights_digest
-    assert [path.name for path in (tmp_path / "dpo").glob("reference-*.pt")] == [
-        f"reference-{taught.weights_digest}.pt"
-    ]
-    with pytest.raises(ConfigError, match="has the shape") as caught:
-        train(make_config(pairs, tmp_path / "other", preset="small", init=tmp_path / "sft"))
-    assert "--preset" in caught.value.hint
-    with pytest.raises(ConfigError, match="no checkpoint"):
-        train(make_config(pairs, tmp_path / "none", init=tmp_path / "nothing"))
+    (file,) = (tmp_path / "dpo").glob("reference-*.pt")
+    assert file.name.startswith(f"reference-{taught.weights_digest}-{Dataset.open(pairs).id[:16]}-")
+
+
+def test_weights_that_do_not_fit_leave_nothing_behind(answers: Path, pairs: Path, texts: Path, tmp_path: Path):
+    train(make_config(answers, tmp_path / "sft", task="sft", steps=1))
+    out = tmp_path / "out"
+    for changes, message in (
+        ({"preset": "small"}, r"lm.blocks.0.attention_norm.weight has the shape \(256,\), in the run it has \(64,\)"),
+        ({"positions": "learned"}, r"lm.embed_positions.weight has the shape \(64,\), in the run it has none"),
+        ({"init": tmp_path / "nothing"}, "the run has no checkpoint"),
+        ({"data": texts, "task": "lm"}, "the run was trained with the tokenizer"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            train(replace(make_config(pairs, out, init=tmp_path / "sft"), **changes))
+        assert not out.exists()
+    (file,) = (tmp_path / "sft/checkpoints").glob("step-*.pt")
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(IntegrityError, match="the file is damaged"):
+        train(make_config(pairs, out, init=tmp_path / "sft"))
+    assert not out.exists()
 
 
 def test_tasks_and_datasets_must_fit(answers: Path, pairs: Path, texts: Path, tmp_path: Path):
     for data, task, words in ((pairs, "sft", "chosen"), (pairs, "lm", "chosen"), (answers, "dpo", "answer"),
-                              (texts, "sft", "learns answers"), (texts, "vlm-align", "needs images")):  # fmt: skip
+                              (texts, "sft", "needs dialogues"), (texts, "vlm-align", "needs texts with images")):  # fmt: skip
         with pytest.raises(ConfigError, match=words):
             train(make_config(data, tmp_path / f"{task}-{words[:3]}", task=task))
 

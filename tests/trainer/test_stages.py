@@ -18,9 +18,9 @@ from shardkit.trainer.build import weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.loop import Result, train
 from shardkit.trainer.metrics import read_log
-from shardkit.trainer.run import read_stage_records
+from shardkit.trainer.stage_records import read_stage_records
 from shardkit.trainer.stages import read_stages
-from shardkit.trainer.trainee import enter
+from shardkit.trainer.state import begin_stage
 from tests.trainer.conftest import STAGES, shardkit
 
 OPTIONS = {"max_tokens": 128, "warmup": 2, "threads": 1, "checkpoint_every": 2}
@@ -201,12 +201,12 @@ def test_a_stage_that_was_opened_is_held_to_it_before_its_first_checkpoint(
     road: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def break_off(*arguments, **options):
-        entered = enter(*arguments, **options)
+        entered = begin_stage(*arguments, **options)
         if entered[0].stage.name == "replay":
             raise KeyboardInterrupt
         return entered
 
-    monkeypatch.setattr("shardkit.trainer.loop.enter", break_off)
+    monkeypatch.setattr("shardkit.trainer.loop.begin_stage", break_off)
     with pytest.raises(KeyboardInterrupt):
         run(road, tmp_path / "run")
     monkeypatch.undo()
@@ -294,7 +294,7 @@ def test_files_that_say_no_stages(tmp_path: Path, text: str, message: str):
 
 def test_every_stage_is_checked_before_the_first_one_begins(road: Path, texts: Path, tmp_path: Path):
     for old, new, message in (
-        ('data = "pairs/tokens"', 'data = "both"', "task dpo does not fit"),
+        ('data = "pairs/tokens"', 'data = "both"', "task dpo needs preference pairs"),
         ("max_tokens = 48", "max_tokens = 4", "max_tokens is 4, but the longest sequence"),
         ("web = 1, chat = 3", "web = 1", "no weight"),
         ('data = "both"', f'data = "{texts}"', "with one tokenizer"),

@@ -10,6 +10,7 @@ import pytest
 
 from shardkit import cli
 from shardkit.trainer.loop import train
+from shardkit.trainer.metrics import read_log
 from tests.trainer.test_loop import make_config
 
 
@@ -41,13 +42,14 @@ def test_quiet_is_quiet(tokens: Path, tmp_path: Path, capsys):
 def test_options_reach_the_config(tokens: Path, tmp_path: Path):
     options = {
         "--seed": 3, "--positions": "learned", "--global-batch": 2, "--micro-steps": 2, "--lr": 0.002,
-        "--weight-decay": 0.1, "--clip": 0.5, "--freeze": "vision", "--objective-weight": "ocr=0.5",
+        "--max-images": 3, "--max-patches": 400, "--max-attention": 4096, "--weight-decay": 0.1, "--clip": 0.5, "--freeze": "vision", "--objective-weight": "ocr=0.5",
     }  # fmt: skip
     arguments = [part for option in options.items() for part in option]
     assert run(tokens, tmp_path / "run", "--steps", 1, *arguments) == 0
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert settings == {
-        "task": "vlm-align", "seed": 3, "preset": "smoke", "positions": "learned", "max_tokens": 64, "global_batch": 2, "packer": "best-fit", "mixture": None,
+        "task": "vlm-align", "seed": 3, "preset": "smoke", "positions": "learned", "max_tokens": 64,
+        "max_images": 3, "max_patches": 400, "max_attention": 4096, "global_batch": 2, "packer": "best-fit", "mixture": None,
         "micro_steps": 2, "lr": 0.002, "warmup": 2, "schedule": "constant", "weight_decay": 0.1, "clip": 0.5, "freeze": ["vision"], "compile": False,
         "objective_weights": {"ocr": 0.5}, "threads": 1,
     }  # fmt: skip
@@ -74,10 +76,23 @@ def test_what_keeps_a_run_from_starting_has_its_exit_code_and_a_way_out(tokens: 
 def test_a_damaged_checkpoint_is_no_start(tokens: Path, tmp_path: Path, capsys):
     place = tmp_path / "run"
     assert run(tokens, place, "--steps", 1) == 0
-    file = place / "checkpoints" / "step-00000001.pt"
+    assert run(tokens, place, "--steps", 2, "--resume") == 0
+    older, file = sorted((place / "checkpoints").glob("step-*.pt"))
+    whole = capsys.readouterr().out.splitlines()[-1]
     file.write_bytes(file.read_bytes()[:-1])
+    log = (place / "log.jsonl").read_bytes()
     assert run(tokens, place, "--steps", 2, "--resume") == 5
-    assert "step-00000001.pt" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert file.name in said
+    assert "--resume-from 1 (there are 1)" in said
+    assert (place / "log.jsonl").read_bytes() == log
+    assert run(tokens, place, "--steps", 2, "--resume-from", 1) == 0
+    out, said = capsys.readouterr()
+    assert out.splitlines()[-1] == whole
+    assert "goes on after step 1, REPLAYABLE" in said
+    assert [record["step"] for record in read_log(place / "log.jsonl")] == [1, 2]
+    assert file.exists()
+    assert older.exists()
 
 
 def test_a_resumed_run_says_where_it_goes_on(tokens: Path, tmp_path: Path, capsys):

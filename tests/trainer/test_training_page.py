@@ -13,7 +13,7 @@ from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TASKS, TrainConfig
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
-from shardkit.trainer.run import read_stage_records
+from shardkit.trainer.stage_records import read_stage_records
 from shardkit.trainer.stages import FIELDS, read_stages
 from tests.trainer.conftest import STAGES
 from tests.trainer.test_loop import make_config

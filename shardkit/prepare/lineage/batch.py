@@ -275,7 +275,7 @@ def _stages_of(folder: Path, dataset: Dataset) -> list[dict[str, Any]]:
                 "of": {"split": choose_split(dataset, stage["facts"]["split"])},
                 "settings": {
                     name: stage["settings"][name]
-                    for name in ("max_tokens", "global_batch", "seed", "packer")
+                    for name in PlanSettings.__slots__
                     if name in stage["settings"]
                 },
                 "mixture": stage["settings"].get("mixture"),

@@ -1,0 +1,94 @@
+"""What a stage leaves open is decided, and what cannot be done is refused, before anything is written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+
+from shardkit.errors import ConfigError
+from shardkit.sequence.plan import Mixture
+from shardkit.sequence.plan.source import choose_split, read_lengths
+from shardkit.store.dataset import Dataset
+from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.facts import Facts
+from shardkit.trainer.objective import objective_weights
+from shardkit.trainer.stage_records import StageRecord
+from shardkit.trainer.stages import Stage
+
+NEEDS: dict[str, str] = {
+    "vlm-align": "texts with images (recipe vlm and its like)",
+    "lm": "texts without images (recipe pretrain)",
+    "sft": "dialogues with answers (recipe sft)",
+    "dpo": "preference pairs (recipe dpo)",
+}
+"""Task -> the dataset that it is for."""
+COMPILERS = ("c++", "g++", "clang++")
+"""One of them is what torch.compile calls on a CPU."""
+
+
+def settle(stage: Stage, facts: Facts, dataset: Dataset, held: Sequence[StageRecord]) -> Stage:
+    """`stage` with everything decided that it left open: by what it began with, by the dataset, by the machine.
+
+    Args:
+        held: records of the stages that the run has opened.
+
+    Raises:
+        ConfigError: where task and dataset, or mixture and dataset, do not fit, or something is not installed.
+    """
+    config = stage.config
+    _check_tools(config)
+    _check_task(config, facts)
+    saved = held[stage.number]["settings"] if stage.number < len(held) else {}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # torchrun says how many processes share them.
+    threads = max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    mixture = None
+    if config.mixture is not None:
+        lengths = read_lengths(dataset, choose_split(dataset, facts.split))
+        mixture = Mixture.of(config.mixture).weighed(lengths).to_json()
+    return replace(
+        stage,
+        config=replace(
+            config,
+            max_tokens=config.max_tokens or saved.get("max_tokens", facts.longest),
+            threads=config.threads or (held[0]["settings"]["threads"] if held else threads),
+            mixture=mixture,
+        ),
+    )
+
+
+def _check_tools(config: TrainConfig) -> None:
+    """Refuse what this machine cannot do."""
+    if config.tensorboard is not None and find_spec("tensorboardX") is None:
+        raise ConfigError("--tensorboard needs tensorboardX", hint="install it: pip install 'shardkit[tensorboard]'")
+    if config.compile and not any(map(shutil.which, COMPILERS)):
+        raise ConfigError("--compile needs a C++ compiler", hint="install g++ or clang, or leave out --compile")
+
+
+def _check_task(config: TrainConfig, facts: Facts) -> None:
+    """Refuse a task that the dataset is not for, and weights that are not of its objectives."""
+    fits = fitting_tasks(facts)
+    if config.task not in fits:
+        raise ConfigError(
+            f"task {config.task} needs {NEEDS[config.task]}; the dataset has {facts.num_images} images "
+            f"and targets of {', '.join(facts.objectives)}",
+            hint=f"use --task {' or '.join(fits)}" if fits else "give --data a dataset of another recipe",
+        )
+    if config.task == "dpo":
+        if config.objective_weights:
+            raise ConfigError("task dpo has one loss, and nothing to weigh", hint="leave out --objective-weight")
+    elif not objective_weights(facts.objectives, config.objective_weights).sum():
+        raise ConfigError("every objective has the weight 0, nothing is learned", hint="give one of them a weight")
+
+
+def fitting_tasks(facts: Facts) -> tuple[str, ...]:
+    """The names of TASKS that a dataset is for."""
+    pairs = {"chosen", "rejected"} & set(facts.objectives)
+    if facts.num_images:
+        return () if pairs else ("vlm-align",)
+    if pairs:
+        return ("dpo",)
+    return ("sft", "lm") if "answer" in facts.objectives else ("lm",)
