@@ -1,4 +1,4 @@
-"""How many steps and epochs a budget of tokens, examples or compute is."""
+"""How many steps and epochs a budget of tokens, examples, compute or steps is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from shardkit.sequence.plan.mixture import SUBSET_UNITS
 from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.plan import Plan
 
+BUDGET_UNITS = (*SUBSET_UNITS, "steps")
+"""What a budget counts."""
+_DIGITS = 18
 _COUNTED_EPOCHS = 64
 """Epochs that are planned one by one; what comes after them is taken to be like them."""
 
@@ -23,11 +26,13 @@ def parse_budget(text: str) -> tuple[str, int]:
     """
     unit, _, number = text.partition("=")
     digits = number.replace("_", "").replace(",", "")
-    if unit not in SUBSET_UNITS or not digits.isascii() or not digits.isdecimal() or not int(digits):
+    number_of = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS and int(digits)
+    if unit not in BUDGET_UNITS or not number_of:
         raise ConfigError(
-            f"a budget cannot be {text!r}", hint=f"write UNIT=N with N above 0 and one of {', '.join(SUBSET_UNITS)}"
+            f"a budget cannot be {text!r}",
+            hint=f"write UNIT=N with N above 0, {_DIGITS} digits at most, and one of {', '.join(BUDGET_UNITS)}",
         )
-    return unit, int(digits)
+    return unit, number_of
 
 
 def spend(plan: Plan, unit: str, budget: int) -> dict[str, Any]:
@@ -35,8 +40,8 @@ def spend(plan: Plan, unit: str, budget: int) -> dict[str, Any]:
 
     Where a mixture comes to its end before (`repeat`), `reached` is false and all there is is told.
     """
-    delivered = np.zeros(len(SUBSET_UNITS), np.int64)
-    column = list(SUBSET_UNITS).index(unit)
+    delivered = np.zeros(len(BUDGET_UNITS), np.int64)
+    column = BUDGET_UNITS.index(unit)
     steps, epoch = 0, plan.first_epoch
     while epoch < plan.first_epoch + _COUNTED_EPOCHS:
         sums = np.cumsum(_by_step(plan, epoch), axis=0)
@@ -50,13 +55,13 @@ def spend(plan: Plan, unit: str, budget: int) -> dict[str, Any]:
         delivered += sums[-1]
         steps, epoch = steps + len(sums), epoch + 1
     factor = budget / int(delivered[column])
-    more = (delivered * factor).astype(np.int64)
+    more = np.array([round(number * factor) for number in delivered.tolist()], object)
     counted = _answer(unit, budget, round(steps * factor), epoch * factor, more, reached=True)
     return {**counted, "estimated": True}
 
 
 def _by_step(plan: Plan, epoch: int) -> Indices:
-    """[steps, units] what each step of an epoch delivers, by SUBSET_UNITS."""
+    """[steps, units] what each step of an epoch delivers, by BUDGET_UNITS."""
     survey, size = plan.survey(epoch), plan.settings.global_batch
     steps = plan.num_steps(epoch) - plan.start(epoch).step
     packs = np.column_stack([survey.tokens, survey.members, survey.costs])
@@ -64,8 +69,8 @@ def _by_step(plan: Plan, epoch: int) -> Indices:
     if filling > 0:
         again = np.arange(filling) % len(packs)
         packs = np.concatenate([packs, packs[again] if plan.settings.tail == "wrap" else np.zeros_like(packs[again])])
-    of_steps: Indices = packs[: steps * size].reshape(steps, size, len(SUBSET_UNITS)).sum(axis=1)
-    return of_steps
+    of_steps = packs[: steps * size].reshape(steps, size, len(SUBSET_UNITS)).sum(axis=1)
+    return np.column_stack([of_steps, np.ones(steps, np.int64)])
 
 
 def _answer(unit: str, budget: int, steps: int, epochs: float, delivered: Indices, *, reached: bool) -> dict[str, Any]:
@@ -74,7 +79,7 @@ def _answer(unit: str, budget: int, steps: int, epochs: float, delivered: Indice
         "budget": budget,
         "steps": steps,
         "epochs": epochs,
-        "delivered": dict(zip(SUBSET_UNITS, delivered.tolist(), strict=True)),
+        "delivered": dict(zip(SUBSET_UNITS, delivered.tolist(), strict=False)),
         "reached": reached,
         "estimated": False,
     }

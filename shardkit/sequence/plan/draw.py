@@ -100,8 +100,6 @@ class Streams:
         self._rows = [
             there if name == ALL else there[lengths.source[there] == lengths.sources.index(name)] for name in self.names
         ]
-        self.units = {name: int(self._units[rows].sum()) for name, rows in zip(self.names, self._rows, strict=True)}
-        """Units of the mixture in all sequences of each stream."""
         self._largest = max(int(self._units[rows].max(initial=1)) for rows in self._rows)
         # Counted by epochs where all sources are one stream, of which each may be in another pass of its own.
         shift = None if mixture is not None or rest is None else rest.shift(lengths)
@@ -115,23 +113,18 @@ class Streams:
             self._stages = [_weights(mixture, stage, self.names) for stage in range(len(mixture.then) + 1)]
             self._limits = [limits.get(name, NEVER) for name in self.names]
 
-    def shares_of(self, draw: Draw) -> tuple[Indices, Indices] | None:
-        """[N] units of the mixture and [N] the weight of each one's source, as they are drawn at `draw`; None unmixed."""
+    def shares_of(self, draw: Draw) -> tuple[Indices, dict[str, float]] | None:
+        """[N] units of the mixture, and the share of each source that is drawn at `draw`; None unmixed."""
         if self._mixture is None:
             return None
-        weights = np.zeros(len(self._lengths), np.int64)
-        for stream in self._active(draw):
-            weights[self._rows[stream]] = self._stages[draw.stage][stream]
-        return self._units, weights
+        active, weights = self._active(draw), self._stages[draw.stage]
+        whole = sum(weights[stream] for stream in active)
+        return self._units, {self.names[stream]: weights[stream] / whole for stream in active}
 
     @property
     def largest(self) -> int:
         """Units of the largest sequence of all."""
         return self._largest
-
-    def active_weight(self, draw: Draw) -> int:
-        """The sum of the weights that are drawn by, at `draw`."""
-        return sum(self._stages[draw.stage][stream] for stream in self._active(draw))
 
     # ------------------------------------------------------------------ places
     def start(self) -> Draw:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import lcm
+from math import lcm, log10
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,52 @@ class Mixture:
             place = f"from_step = {change.step}" if change.tokens is None else f"from_tokens = {change.tokens}"
             lines += ["", "[[then]]", place, f"weights = {_inline(change.weights)}"]
         return "\n".join([*lines, ""])
+
+
+_ENDLESS = (1000, 10_000_000)
+"""An epoch of so many times the data and so many sequences is taken for a slip: nobody waits for its end."""
+
+
+def check_amounts(mixture: Mixture, lengths: Lengths) -> None:
+    """Compare the weights with what the sources hold.
+
+    Raises:
+        ConfigError: where a source that is drawn has nothing to count, or an epoch would never end.
+    """
+    units = np.bincount(lengths.source, mixture.units(lengths), minlength=len(lengths.sources))
+    held = dict(zip(lengths.sources, units.tolist(), strict=True))
+    for name in drawn_sources(mixture):
+        if not held[name]:
+            raise ConfigError(
+                f"the source {name!r} has nothing to count by {mixture.by}",
+                hint=f"mix by another unit, or give {name} the weight 0",
+            )
+    draws = _epoch_draws(mixture, lengths, held)
+    if draws > max(_ENDLESS[0] * len(lengths), _ENDLESS[1]):
+        raise ConfigError(
+            f"an epoch of this mixture would draw about 10^{int(log10(int(draws)))} sequences, of {len(lengths)} that there are",
+            hint="bring the weights nearer to one another, or end epochs with epoch = {source = NAME} or {tokens = N}",
+        )
+
+
+def _epoch_draws(mixture: Mixture, lengths: Lengths, held: Mapping[str, float]) -> Fraction:
+    """About how many sequences an epoch draws by the weights that hold in the end.
+
+    Sources that are soon used up do not count: without them the others draw as much of one another.
+    """
+    if mixture.epoch_tokens is not None:
+        return Fraction(mixture.epoch_tokens * len(lengths), int(lengths.tokens.sum()))
+    limits = dict(mixture.repeat)
+    weights = {
+        name: weight
+        for name, weight in whole_weights(mixture, len(mixture.then)).items()
+        if limits.get(name, _ENDLESS[0]) >= _ENDLESS[0]
+    }
+    ending = {mixture.epoch_source} & set(weights) or set(weights)
+    numbers = dict(zip(lengths.sources, np.bincount(lengths.source).tolist(), strict=True))
+    # Units a weight that are drawn when the last one was drawn whole.
+    level = max((Fraction(int(held[name]), weights[name]) for name in ending if name), default=Fraction(0))
+    return sum((level * weight * numbers[name] / int(held[name]) for name, weight in weights.items()), Fraction(0))
 
 
 def drawn_sources(mixture: Mixture) -> tuple[str, ...]:

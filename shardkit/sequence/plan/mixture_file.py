@@ -57,7 +57,10 @@ def read_file(path: Path) -> Mapping[str, Any]:
         raise ConfigError(
             f"the mixture file cannot be read ({error.strerror})", where=str(path), hint="check the path of --mixture"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no TOML, no UTF-8, a number of thousands of digits, endless brackets
         raise ConfigError(
             f"the mixture file is no TOML ({error})", where=str(path), hint="write it as `shardkit plan --help` shows"
         ) from error
@@ -179,6 +182,8 @@ def _is_count(value: Any) -> bool:
 
 def _number(value: Any) -> Fraction:
     """A number from 0 on; -1 for anything else."""
+    if isinstance(value, str) and "e" in value.casefold():
+        return Fraction(-1)  # an exponent as text has no bound
     try:
         # Text first: 0.1 means a tenth, not the binary fraction next to it.
         return max(Fraction(str(value)), Fraction(-1))

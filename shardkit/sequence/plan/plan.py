@@ -25,7 +25,7 @@ from shardkit.sequence.plan.draw import Draw, Drawn, Streams
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.members import Members, Pack, Packed
 from shardkit.sequence.plan.mixer import permutation
-from shardkit.sequence.plan.mixture import Mixture
+from shardkit.sequence.plan.mixture import Mixture, check_amounts
 from shardkit.sequence.plan.order import Indices, as_indices
 from shardkit.sequence.plan.rest import Rest, left_of
 from shardkit.sequence.plan.settings import PlanSettings
@@ -106,6 +106,7 @@ class Plan:
         self._mixed = self.mixture if len(lengths) else None
         if self._mixed:
             self._mixed.check(lengths.sources)
+            check_amounts(self._mixed, lengths)
         self._streams = Streams(
             lengths,
             self._mixed,
@@ -114,8 +115,6 @@ class Plan:
             rows=subset_rows(lengths, self._mixed, seed=settings.seed, window=settings.window),
             rest=rest,
         )
-        if self._mixed:
-            self._check_units(self._mixed)
         self._surveys: dict[int, Survey] = {}
         self._num_steps: dict[int, int] = {}
         self._origins = {self.first_epoch: self._streams.origin()}
@@ -134,15 +133,6 @@ class Plan:
                 "rest": self.rest.to_json() if self.rest else None,
             }
         )
-
-    # ------------------------------------------------------------------ checks
-    def _check_units(self, mixture: Mixture) -> None:
-        for name, units in self._streams.units.items():
-            if not units:
-                raise ConfigError(
-                    f"the source {name!r} has nothing to count by {mixture.by}",
-                    hint=f"mix by another unit, or give {name} the weight 0",
-                )
 
     # ------------------------------------------------------------------ places
     def start(self, epoch: int) -> Cursor:
@@ -385,8 +375,13 @@ class Plan:
                 del self._surveys[next(iter(self._surveys))]
         return self._surveys[epoch]
 
+    def least_packs(self, epoch: int) -> tuple[int, str]:
+        """The least number of packs that the limits allow, and the limit that says so: the sum over its capacity."""
+        sums = self.survey(epoch).sums
+        bounds = {name: -(-sums[name] // limit) for name, limit in self.settings.capacities.items()}
+        return max(bounds.values()), max(bounds, key=bounds.__getitem__)
+
     def fill(self, epoch: int) -> float:
-        """The least number of packs that the limits allow, over the number of packs; 1.0 for an empty epoch."""
-        survey = self.survey(epoch)
-        least = max(-(-survey.sums[name] // limit) for name, limit in self.settings.capacities.items())
-        return least / survey.num_packs if survey.num_packs else 1.0
+        """The least number of packs over the number of packs; 1.0 for an empty epoch."""
+        packs = self.survey(epoch).num_packs
+        return self.least_packs(epoch)[0] / packs if packs else 1.0

@@ -30,6 +30,7 @@ def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, An
     for world in worlds:
         check_world(size, world)
     steps = plan.num_steps(epoch) - plan.start(epoch).step
+    least, bound = plan.least_packs(epoch)
     room = survey.num_packs * plan.settings.max_tokens
     return {
         "plan": plan.digest,
@@ -42,6 +43,7 @@ def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, An
         "sequences": sum(source["sequences"] for source in survey.by_source.values()),
         "tokens": survey.sums["tokens"],
         "fill": plan.fill(epoch),
+        "least_packs": {"number": least, "by": bound},
         "padding": 1 - survey.sums["tokens"] / room if room else 0.0,
         "per_pack": {
             "sequences": _spread(survey.members),

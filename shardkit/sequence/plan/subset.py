@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from shardkit.errors import ConfigError
 from shardkit.sequence.plan.draw import Streams
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.mixture import SUBSET_UNITS, Mixture
@@ -15,11 +16,24 @@ _DRAWN = 65_536
 """Sequences at a time."""
 
 
+def subset_amounts(lengths: Lengths, mixture: Mixture, *, seed: int, window: int) -> dict[str, int]:
+    """What a mixture's subset holds of every unit that a subset may be of."""
+    rows = subset_rows(lengths, mixture, seed=seed, window=window)
+    chosen = slice(None) if rows is None else rows
+    return {
+        unit: int(replace(mixture, by=by, objectives=()).units(lengths)[chosen].sum())
+        for unit, by in SUBSET_UNITS.items()
+    }
+
+
 def subset_rows(lengths: Lengths, mixture: Mixture | None, *, seed: int, window: int) -> Indices | None:
     """The sequences of a mixture's subset, ascending; None for all.
 
     Drawn by the mixture's first weights, each at most once, until the budget is reached: a larger one holds a smaller one.
     Of an example whose alternatives take turns, all alternatives are in it.
+
+    Raises:
+        ConfigError: where all that is drawn is less than the budget.
     """
     if mixture is None or mixture.subset is None:
         return None
@@ -44,6 +58,11 @@ def subset_rows(lengths: Lengths, mixture: Mixture | None, *, seed: int, window:
         drawn.append(block.indices[: int(np.searchsorted(sums, budget)) + 1])
         reached = int(sums[-1]) if len(sums) else reached
         before, last = block.after, block.last
+    if reached < budget:
+        raise ConfigError(
+            f"a subset of {budget} {unit} is more than there is: all that the mixture draws are {reached} {unit}",
+            hint="lower the budget, or leave the subset out",
+        )
     rows = np.sort(np.concatenate(drawn))
     if lengths.example is None:
         return rows

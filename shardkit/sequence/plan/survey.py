@@ -121,21 +121,20 @@ class SurveyBuilder:
         self._delays = np.pad(self._delays, (0, longer - len(self._delays)))
         self._delays[: len(delays)] += delays
 
-    def _add_gaps(self, draw: Draw, block: Packed, members: Indices, shares: tuple[Indices, Indices]) -> None:
-        units, weights = shares
+    def _add_gaps(self, draw: Draw, block: Packed, members: Indices, shares: tuple[Indices, dict[str, float]]) -> None:
+        units, share_of = shares
         starts = np.cumsum([0, *(len(pack) for pack in block.packs[:-1])])
         lengths, whole = self._lengths, units[members].sum()
         codes = np.unique(lengths.source[block.drawn])
         everything = np.cumsum(units[block.drawn])
         same = block.after.stage == draw.stage and sum(block.after.amounts) == sum(draw.amounts) + everything[-1]
-        weight = {code: int(weights[block.drawn[lengths.source[block.drawn] == code][0]]) for code in codes.tolist()}
         before = dict(zip(self._streams.names, draw.amounts, strict=True))
-        drawn_of = self._streams.active_weight(draw)
         for code in codes.tolist():
             own = np.where(lengths.source[block.drawn] == code, units[block.drawn], 0)
-            if same and drawn_of:
-                held = before[lengths.sources[code]] + np.cumsum(own)
-                off = held - (sum(draw.amounts) + everything) * (weight[code] / drawn_of)
+            if same:
+                name = lengths.sources[code]
+                held = before[name] + np.cumsum(own)
+                off = held - (sum(draw.amounts) + everything) * share_of.get(name, 0.0)
                 self._draw_gap = max(self._draw_gap, float(np.abs(off).max()) / self._streams.largest)
             if whole:
                 of_packs = np.add.reduceat(np.where(lengths.source[members] == code, units[members], 0), starts)

@@ -7,7 +7,8 @@ import pytest
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.mixture import whole_weights
-from tests.sequence.plan.builders import make_lengths
+from shardkit.sequence.plan.report import describe
+from tests.sequence.plan.builders import make_lengths, make_plan
 
 
 def test_a_file_is_read(tmp_path):
@@ -32,6 +33,7 @@ def test_decimal_weights_mean_what_they_say():
         ({"weights": {"a": 0}}, "no weight of the mixture is above 0"),
         ({"weights": {"a": -1}}, "'a' is -1, not a number from 0 on"),
         ({"weights": {"a": "many"}}, "'a' is 'many', not a number"),
+        ({"weights": {"a": "1e999999999"}}, "'a' is '1e999999999', not a number"),
         ({"weights": {"a": True}}, "'a' is True, not a number"),
         ({"weights": {"a": float("nan")}}, "'a' is nan, not a number"),
         ({"weights": {"a": float("inf")}}, "'a' is inf, not a number"),
@@ -78,9 +80,10 @@ def test_what_a_mixture_cannot_say(content, words):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"mix.toml: the mixture file cannot be read \(No such file"):
         Mixture.of(tmp_path / "mix.toml")
-    (tmp_path / "mix.toml").write_text("by = ")
-    with pytest.raises(ConfigError, match=r"mix\.toml: the mixture file is no TOML"):
-        Mixture.of(tmp_path / "mix.toml")
+    for content in (b"by = ", b"\xff", b"cap = " + b"9" * 5000, b"a = " + b"[" * 100_000):
+        (tmp_path / "mix.toml").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"mix\.toml: the mixture file is no TOML"):
+            Mixture.of(tmp_path / "mix.toml")
 
 
 def test_names_are_compared_with_the_data():
@@ -146,3 +149,46 @@ def test_units():
     assert units("loss") == [9 + 5, 19]
     # Halves are counted in halves, so that units stay whole.
     assert units("loss", objectives={"answer": 2.5}) == [2 * 9 + 5 * 5, 2 * 19]
+
+
+@pytest.mark.parametrize(
+    ("mixture", "power"),
+    [
+        ({"weights": {"a": 1e30, "b": 1}}, 31),
+        ({"weights": {"a": 10**400, "b": "1/3"}}, 402),
+        ({"weights": {"a": 1, "b": 1}, "then": [{"from_step": 9, "weights": {"a": 1e15, "b": 1}}]}, 16),
+        ({"weights": {"a": 1, "b": 1}, "epoch": {"tokens": 10**15}}, 14),
+        ({"weights": {"a": 10**12, "b": 1}, "repeat": {"a": 10**6}}, 13),
+    ],
+)
+def test_an_epoch_that_nobody_can_wait_for_is_refused(mixture, power):
+    lengths = make_lengths([10] * 60, sources=["a", "b", "b"] * 20)
+
+    with pytest.raises(ConfigError) as caught:
+        make_plan(lengths, mixture=Mixture.of(mixture))
+
+    assert f"would draw about 10^{power} sequences, of 60 that there are" in str(caught.value)
+    assert "epoch = {source = NAME}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"epoch": {"source": "a"}},
+        {"repeat": {"a": 2}},
+        {"then": [{"from_tokens": 50, "weights": {"a": 1, "b": 1}}]},
+        {"subset": {"examples": 40}, "epoch": {"tokens": 300}},
+    ],
+    ids=str,
+)
+def test_far_weights_are_taken_where_the_epoch_has_an_end(more):
+    lengths = make_lengths([10] * 60, sources=["a", "b", "b"] * 20)
+    weights = {"a": str(10**25 + 1), "b": "1/3"}
+    if "subset" in more:
+        weights = {"a": 2, "b": 1}
+    plan = make_plan(lengths, mixture=Mixture.of({"weights": weights, **more}))
+
+    figures = describe(plan, 0)
+
+    assert 20 <= figures["sequences"] <= 120
+    assert 0 <= figures["mixture"]["largest_gap"]["draw_in_sequences"] <= 1

@@ -14,6 +14,7 @@ def test_figures_of_four_sequences():
 
     assert (figures["steps"], figures["packs"], figures["tokens"], figures["sequences"]) == (2, 2, 190, 4)
     assert figures["fill"] == 1.0
+    assert figures["least_packs"] == {"number": 2, "by": "tokens"}
     assert np.isclose(figures["padding"], 0.05)
     assert figures["per_pack"]["tokens"] == {"mean": 95.0, "p50": 95.0, "p99": 99.9, "max": 100.0}
     assert figures["straggler"] == {"1": 1.0}
