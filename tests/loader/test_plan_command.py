@@ -47,7 +47,8 @@ def test_the_text_names_batches_fill_and_shares(tokens, capsys):
     first, second, third, *table = out.splitlines()
     assert first.startswith(f"{tokens}\t")
     assert re.fullmatch(r"epoch 0 of all: \d+ batches of 2 packs from \d+ packs, 80 sequences, \d+ tokens", second)
-    assert re.fullmatch(r"fill [01]\.\d{4}, padding 0\.\d{4}, [01] packs left out, 0 filled up", third)
+    fill = r"fill [01]\.\d{4} \(by tokens there are \d+ packs at least\)"
+    assert re.fullmatch(rf"{fill}, padding 0\.\d{{4}}, [01] packs left out, 0 filled up", third)
     assert table[0].startswith("a sequence waits ")
     assert "autocorrelation of sequences per pack" in table[1]
     assert table[2].split() == ["a", "pack", "has", "mean", "p50", "p99", "max"]
@@ -95,6 +96,12 @@ def test_a_budget_says_steps_and_epochs(tokens, capsys):
     assert spent["delivered"]["tokens"] == wanted + 5
     assert 1 < spent["epochs"] < 2
     assert (spent["reached"], spent["estimated"]) == (True, False)
+    same = plan(capsys, tokens, *options, "--budget", f"steps={spent['steps']}")["budget"]
+    assert (same["steps"], same["epochs"], same["delivered"]) == (spent["steps"], spent["epochs"], spent["delivered"])
+    capsys.readouterr()
+    shardkit("plan", tokens, *options, "--budget", f"tokens={wanted}")
+    told = ", ".join(f"{spent['delivered'][unit]} {unit}" for unit in ("tokens", "examples", "compute"))
+    assert f"{wanted} tokens are {spent['steps']} steps, {spent['epochs']:.3f} epochs: {told}" in capsys.readouterr().out
     far = plan(capsys, tokens, *options, "--budget", f"examples={10**6}")["budget"]
     assert far["estimated"]
     assert abs(far["epochs"] * 78 - 10**6) < 0.05 * 10**6
@@ -105,6 +112,7 @@ def test_a_subset_is_a_mixture_file_of_the_budget(tokens, capsys, tmp_path):
     for file, number in ((small, 900), (large, 1800)):
         figures = plan(capsys, tokens, "--budget", f"tokens={number}", "--subset", file)
         assert figures["subset"] == str(file)
+        assert number <= figures["subset_holds"]["tokens"] < number + 128
 
     rows = {}
     for file in (small, large):
@@ -156,9 +164,12 @@ def test_a_saved_plan_spares_the_counting_and_changes_nothing_else(copied, capsy
         (["--mixture", "nowhere.toml"], 3, "nowhere.toml: the mixture file cannot be read"),
         (["--packer", "worst-fit"], 2, "worst-fit"),
         (["--max-attention", "9"], 3, "max_attention is 9, but the longest sequence has"),
-        (["--budget", "steps=9"], 3, "a budget cannot be 'steps=9'"),
+        (["--budget", "epochs=9"], 3, "a budget cannot be 'epochs=9'"),
+        (["--budget", f"tokens={'9' * 5000}"], 3, "18 digits at most, and one of tokens, examples, compute, steps"),
         (["--budget", "tokens=0"], 3, "a budget cannot be 'tokens=0'"),
         (["--subset", "x.toml"], 3, "a subset of what budget?"),
+        (["--subset", "x.toml", "--budget", "steps=9"], 3, "with --subset, of tokens, examples, compute"),
+        (["--subset", "x.toml", "--budget", "tokens=1_000_000"], 3, "a subset of 1000000 tokens is more than there is"),
     ],
 )
 def test_what_cannot_be_planned(tokens, capsys, arguments, code, words):
