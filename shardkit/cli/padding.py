@@ -50,11 +50,14 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"bytes to the device {report['padded_bytes']:,} (float32 pixels, a byte a mask element, int64 ids and labels)"
     packed = report["packed"]
     if packed is None:
+        ours = report["packed_bytes"]
+        yield f"the same end to end, a byte a pixel: {ours:,}, {report['padded_bytes'] / ours:.1f} times fewer"
         return
     yield f"\npacks of at most {packed['max_tokens']} tokens: {packed['packs']}"
     yield f"{'text':76}{_percent(packed['text'])}"
     for name in ("images", "tiles", "mask"):
         yield f"{'padded ' + name:58}{packed[name]:>18}"
+    yield f"supervised tokens {packed['supervised_tokens']:,}"
     yield f"bytes to the device {packed['bytes']:,}, bounds of the masks made there {packed['mask_bytes']:,}"
     if packed["pixel_fill"] is not None:
         yield f"pixels that show an image {_percent(packed['pixel_fill']).strip()} % of those processed"

@@ -80,7 +80,8 @@ def run(config: PaddingConfig) -> dict[str, Any]:
     Returns:
         batch_size, num_batches, num_samples; tiles (tile, patch and max_tiles of the processor, or None); padded (rows with
         name, useful, total, padding, share; those of tiles only where there are tiles) and padded_bytes (None without
-        tiles); packed (None for the published reference): max_tokens, packs, text (share of the packs' tokens that is
+        tiles); packed (None for the published reference, which has packed_bytes in its place: its samples end to end, as
+        uint8 tiles and words): max_tokens, packs, supervised_tokens, text (share of the packs' tokens that is
         padding), images, tiles and mask elements that are padded (0), mask_bytes (two int32 a token), pixel_fill (share of
         processed pixels that show an image), self_allowed, self_blocks, self_fill and the same for cross (elements), bytes.
 
@@ -89,7 +90,8 @@ def run(config: PaddingConfig) -> dict[str, Any]:
         IntegrityError: where it is damaged.
     """
     if config.dataset is None:
-        return {"packed": None, **_padded(reference(), LLAMA, config)}
+        samples = reference()
+        return {"packed": None, **_padded(samples, LLAMA, config), "packed_bytes": _bytes_of(samples, LLAMA)}
     dataset = Dataset.open(config.dataset, base=config.bases)
     if not dataset.has_table("lengths"):
         raise ConfigError(
@@ -146,6 +148,19 @@ def _padded(samples: Samples, tiles: dict[str, int] | None, config: PaddingConfi
     }
 
 
+def _bytes_of(samples: Samples, tiles: dict[str, int]) -> int:
+    """Bytes of samples as one pack of a host batch."""
+    words = meta_bytes(
+        tokens=int(samples.tokens.sum()),
+        documents=len(samples),
+        sequences=len(samples),
+        packs=1,
+        images=int(samples.images.sum()),
+        objectives=len(OBJECTIVES),
+    )
+    return words + int(samples.tiles.sum()) * 3 * tiles["tile"] ** 2
+
+
 def _row(figure: Figure) -> dict[str, Any]:
     share = None if figure.total == 0 else figure.share
     return {**asdict(figure), "padding": figure.padding, "share": share}
@@ -157,13 +172,14 @@ def _packed(
     lengths = read_lengths(dataset, split)
     limit = config.max_tokens or dataset.recipe["max_tokens"]
     plan = Plan(lengths, PlanSettings(max_tokens=limit), identity=identity(dataset, split))
-    packs = num_tokens = num_bytes = pixels = used = 0
+    packs = num_tokens = supervised = num_bytes = pixels = used = 0
     sums = {"self": [0, 0], "cross": [0, 0]}
     for step in plan.steps(plan.start(0)):
         for pack in step.packs:
             packs += 1
             laid = _lay_out(sequences, pack)
             num_tokens += laid.num_tokens
+            supervised += int(lengths.supervised[:, list(pack)].sum())
             num_bytes += laid.num_bytes
             pixels, used = pixels + laid.pixels, used + laid.used
             found = {"self": self_blocks(laid.documents, laid.num_tokens)}
@@ -184,6 +200,7 @@ def _packed(
         "max_tokens": limit,
         "packs": packs,
         "text": 1 - num_tokens / (packs * limit) if packs else None,
+        "supervised_tokens": supervised,
         "images": 0,
         "tiles": 0,
         "mask": 0,
