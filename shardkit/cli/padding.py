@@ -45,7 +45,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     for row in report["padded"]:
         yield f"{row['name']:22}{row['useful']:>18,}{row['total']:>18,}{row['padding']:>18,}{_percent(row['share'])}"
     if report["tiles"] is None:
-        yield "no tiles: the images were processed otherwise"
+        has_images = any(row["name"] == "images" and row["useful"] for row in report["padded"])
+        yield f"no tiles: {'the images were processed otherwise' if has_images else 'there are no images'}"
     else:
         yield f"bytes to the device {report['padded_bytes']:,} (float32 pixels, a byte a mask element, int64 ids and labels)"
     packed = report["packed"]
