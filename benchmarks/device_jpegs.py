@@ -30,13 +30,59 @@ LEAST_PSNR = 35
 """Decibel beside Pillow, of every picture."""
 
 
-def missing(device: torch.device) -> str | None:
-    """Why nothing decodes on a device."""
+Timed = Callable[[dict[str, Callable[[], Any]], int, torch.device], dict[str, float]]
+"""Median seconds of each of some works, over rounds, on a device."""
+
+
+def check(device: torch.device) -> str:
+    """That pictures come out right, in words.
+
+    Raises:
+        SystemExit: where one does not.
+    """
     try:
         jpegs.decoder_of(device)
     except ConfigError as error:
-        return str(error)
-    return None
+        return f"JPEGs are not decoded on {device}: {error}"
+    files = stored(6)
+    host = encoded(files, 224, device)
+    return (
+        f"JPEGs decoded on {device} by {host.encoded.decoder}: PSNR {least_psnr(files, host, 224, device)} dB and more"
+    )
+
+
+def measure(number: int, side: int, rounds: int, device: torch.device, timed: Timed) -> dict[str, Any]:
+    """Of `number` pictures, shown as `side` x `side`."""
+    try:
+        jpegs.decoder_of(device)
+    except ConfigError as error:
+        return {"missing": str(error)}
+    files = stored(number)
+    host = encoded(files, side, device)
+    psnr = least_psnr(files, host, side, device)
+    seconds = timed(works(files, host, side, device), rounds, device)
+    return {
+        "pictures": number,
+        "decoder": host.encoded.decoder,
+        "least_psnr": psnr,
+        "bytes": len(host.pixels),
+        "bytes_as_pixels": number * side * side * 3,
+        "milliseconds": {name: round(1000 * value, 3) for name, value in seconds.items()},
+        "pictures_per_second": round(number / seconds[f"JPEGs decoded on {device.type}"]),
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """What `measure` found, for people."""
+    if "missing" in found:
+        return [f"no JPEGs: {found['missing']}"]
+    return [
+        f"{found['pictures']} JPEGs of 1280 x 960 by {found['decoder']}",
+        f"{found['bytes']:,} bytes cross the bus, {found['bytes_as_pixels']:,} as pixels",
+        f"PSNR {found['least_psnr']} dB and more beside Pillow; milliseconds:",
+        *(f"  {name:36} {value:>10.3f}" for name, value in found["milliseconds"].items()),
+        f"{found['pictures_per_second']} pictures a second",
+    ]
 
 
 def stored(number: int) -> list[bytes]:

@@ -35,4 +35,10 @@ echo "== a loader feeds the device"
 "$python" -m shardkit ingest caption tests/data/captions -o "$work/captions" --quiet
 "$python" -m shardkit tokenize "$work/captions" -o "$work/tokens" --tokenizer tests/data/tokenizer --recipe vlm --quiet
 "$python" benchmarks/feed.py "$work/tokens" --device "$device" --steps 200
+echo "== the same, JPEGs decoded on the device"
+if [ "$device" = cpu ] || "$python" -c 'import torchcodec.decoders' 2>/dev/null; then
+    "$python" benchmarks/feed.py "$work/tokens" --device "$device" --decoder device --steps 20
+else
+    echo "torchcodec is not installed: pip install 'shardkit[device]'"
+fi
 echo "== done"
