@@ -8,8 +8,9 @@
     blocks           FlexAttention's lists written down from the boundaries, beside create_block_mask on the same mask
     patches          normalised patches of the four OMVT kinds from uint8, beside a device copy of the bytes that they take
     padded form      the same pixels as float32 images and their patches by unfold, as padded trainers make them
+    JPEGs            M pictures as files, decoded, resized and laid out on the device, beside the host's decoders
 
-Checked first: the patches have the bits of a slow reference, the lists are those of create_block_mask. Medians of interleaved
+Checked first: the patches have the bits of a slow reference, the lists are those of create_block_mask, JPEGs are near Pillow's. Medians of interleaved
 rounds; read the ratios.
 """
 
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import device_jpegs
 import numpy as np
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
@@ -172,6 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "patches_over_copy": round(seconds["copy of the patches"] / seconds["patches"], 3),
         "patches_over_padded_form": round(seconds["padded form"] / seconds["patches"], 2),
         "blocks_over_element_by_element": round(seconds["blocks element by element"] / seconds["blocks"], 1),
+        "jpegs": device_jpegs.measure(options.images, options.side, options.rounds, device, timed),
     }
 
 
@@ -199,6 +202,7 @@ def main() -> None:
         meta, pixels, sizes = made(min(options.tokens, 4096), 2, options.side)
         check(meta.to(device), pixels.to(device), sizes)
         print(f"blocks and patches are right on {device}; reference batch {reference_bytes()}")
+        print(device_jpegs.check(device))
         return
     begin = about(options.device)
     found = measure(options)
@@ -214,6 +218,7 @@ def main() -> None:
     print(f"patches {found['patches_gb_per_second']} GB/s written, {found['patches_over_copy']} of a copy, "
           f"{found['patches_over_padded_form']} times the padded form")  # fmt: skip
     print(f"blocks {found['blocks_over_element_by_element']} times as fast as element by element")
+    print("\n".join(device_jpegs.lines(found["jpegs"])))
 
 
 if __name__ == "__main__":
