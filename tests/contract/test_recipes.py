@@ -214,6 +214,22 @@ def test_what_is_left_out_has_a_reason_and_something_is_made(name: str) -> None:
             assert set(built.changes) <= set(CHANGES)
 
 
+@pytest.mark.parametrize("blank", [" ", "\n\n", "\u3000\t"])
+def test_white_space_alone_is_nothing_to_learn(name: str, blank: str) -> None:
+    said = text_of(blank)
+    seen = (make_image(),)
+    answers = [text_of(blank, "assistant", side) for side in ("chosen", "rejected")]
+    for maker in makers(name):
+        for example in (
+            made((said, said)),
+            made((Segment(kind="image", image=0), said), seen),
+            made((text_of("q", "user"), text_of(blank, "assistant"))),
+            made((text_of("q", "user", "chosen"), answers[0], text_of("q", "user", "rejected"), answers[1])),
+        ):
+            built = maker.build(example)
+            assert built.reason or maker.recipe.PROMPTS or (name == "text-replay" and example.segments[0].text == "q")
+
+
 def test_the_same_example_gives_the_same_sequences(name: str) -> None:
     for maker in makers(name):
         for example in examples("word"):

@@ -24,7 +24,7 @@ REASONS = {
     "no_image": "it has no image, and the recipe is one of pages",
     "no_pair": "it is no preference pair: a segment is neither chosen nor rejected, or a side is missing",
     "no_prompt": "nothing is asked before the last answer",
-    "no_targets": "no text of it is a target",
+    "no_targets": "no text of it is a target, or white space alone",
     "prompts_differ": "the chosen and the rejected side part at what is no answer",
     "same_answers": "the chosen and the rejected answer are the same",
     "slots_mismatch": "an image takes another number of slots than compress_to says",

@@ -41,7 +41,7 @@ class Draft:
         self.changes: Counter[str] = Counter()
         """What was altered while it was laid out, by a name of CHANGES of the recipes."""
         self.has_target = False
-        """Whether a text token is a target; an end alone is nothing to learn."""
+        """Whether a token of a text is a target; an end alone, or white space, is nothing to learn."""
         self._after_text = False
 
     def __len__(self) -> int:
@@ -53,13 +53,13 @@ class Draft:
             self.ids.append(controls[name])
             self.objectives.append(objective)
 
-    def add_text(self, ids: list[int], objective: int, separator: list[int]) -> None:
-        """A text; behind another text `separator` stands before it."""
+    def add_text(self, ids: list[int], objective: int, separator: list[int], *, blank: bool = False) -> None:
+        """A text; behind another text `separator` stands before it. One that is `blank`, white space, is no reason to learn."""
         if not ids:
             return
         self._add([*separator, *ids] if separator and self._after_text else ids, objective)
         self._after_text = True
-        self.has_target |= objective > 0 and len(self.ids) > 1
+        self.has_target |= objective > 0 and not blank and len(self.ids) > 1
 
     def add_image(
         self,

@@ -108,7 +108,8 @@ class Ocr(WithSlots):
             draft.add_image(page.image, geometry, before, patch, after, ocr_labels=labels, reading_order=order)
             draft.changes["labels_truncated"] += num_cut
             for text, is_target in self._texts(page, image, geometry, draft):
-                draft.add_text(tokenizer.encode(text), OBJECTIVES["ocr"] if is_target else 0, separator)
+                objective = OBJECTIVES["ocr"] if is_target else 0
+                draft.add_text(tokenizer.encode(text), objective, separator, blank=text.isspace())
             draft.has_target |= bool(labels and self.eos and self.supervise_eos)
         draft.add_control(controls, self.eos, OBJECTIVES["ocr"] if self.supervise_eos else 0)
         return draft

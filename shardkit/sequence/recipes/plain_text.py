@@ -30,6 +30,6 @@ class PlainText(Ends, TextOnly):
         for segment in segments:
             if segment.text:
                 objective = OBJECTIVES["none" if segment.supervised is False else "text"]
-                draft.add_text(tokenizer.encode(segment.text), objective, separator)
+                draft.add_text(tokenizer.encode(segment.text), objective, separator, blank=segment.text.isspace())
         draft.add_control(tokenizer.controls, self.eos, OBJECTIVES["text"] if self.supervise_eos else 0)
         return draft

@@ -107,7 +107,7 @@ class Vlm(WithSlots):
                 )
             elif segment.text:
                 objective = 0 if segment.supervised is False else objectives[index]
-                draft.add_text(tokenizer.encode(segment.text), objective, separator)
+                draft.add_text(tokenizer.encode(segment.text), objective, separator, blank=segment.text.isspace())
         draft.add_control(controls, self.eos, draft.last_objective() if self.supervise_eos else 0)
         return draft
 
