@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import click
 import orjson
@@ -14,6 +16,7 @@ from tqdm import tqdm
 
 from shardkit.engine.progress import Progress, silent
 from shardkit.errors import ConfigError
+from shardkit.store.remote import RemoteSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -72,10 +75,41 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return apply
 
 
+cache_option = click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where this host keeps what it fetches of a dataset behind a URL. [default: ~/.cache/shardkit]",
+)
+cache_limit_option = click.option(
+    "--cache-limit",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Shards that are kept there; those used longest ago go first. [default: 100 GiB]",
+)
+
+
+def remote_options(function: Command) -> Command:
+    """--cache and --cache-limit of a command that takes URLs; it gets them as `remote`."""
+
+    @functools.wraps(function)
+    def command(*, cache: Path | None, cache_limit: int | None, **given: Any) -> Any:
+        remote = RemoteSettings()
+        if cache is not None:
+            remote = replace(remote, cache=cache.absolute())
+        if cache_limit is not None:
+            remote = replace(remote, limit=cache_limit)
+        return function(remote=remote, **given)
+
+    return cast(Command, cache_option(cache_limit_option(command)))
+
+
 stage_options = options(workers_option, overwrite_option, dry_run_option, base_option, json_option, quiet_option)
 """What every command that writes a dataset takes."""
 read_options = options(base_option, json_option, quiet_option)
 """What every command that only reads a dataset takes."""
+remote_read_options = options(base_option, remote_options, json_option, quiet_option)
+"""The same of one that takes a URL, too."""
 limit_options = options(
     click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack."),
     click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack."),

@@ -8,27 +8,26 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, read_options
+from shardkit.cli.common import dataset_argument, print_result, remote_read_options
 from shardkit.prepare.report.head import head
+from shardkit.store.remote import as_url
 
 
 @click.command("head")
 @dataset_argument
 @click.option("-n", "--number", type=click.IntRange(min=1), default=5, show_default=True, metavar="N")
 @click.option("--split", metavar="NAME", help="Only examples of this split.")
-@read_options
-def command(
-    *, dataset: Path, number: int, split: str | None, bases: tuple[Path, ...], as_json: bool, quiet: bool
-) -> None:
+@remote_read_options
+def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     """Show the first examples of a dataset, in short.
 
     \b
     shardkit head work/clean -n 3
     """
     del quiet  # the option every command has; nothing is said on stderr here
-    examples = head(dataset, number=number, split=split, bases=bases)
+    examples = head(dataset, **given)
     text = "\n".join(_line(example) for example in examples) or "the dataset is empty"
-    print_result({"dataset": str(dataset), "examples": examples}, as_json=as_json, text=text)
+    print_result({"dataset": as_url(dataset) or str(dataset), "examples": examples}, as_json=as_json, text=text)
 
 
 def _line(example: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import print_result, read_options
+from shardkit.cli.common import print_result, remote_read_options
 from shardkit.prepare.report.padding import PaddingConfig, run
 
 
@@ -23,7 +23,7 @@ from shardkit.prepare.report.padding import PaddingConfig, run
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
 )
-@read_options
+@remote_read_options
 def command(*, dataset: Path | None, reference: bool, as_json: bool, quiet: bool, **given: Any) -> None:
     """Say what padded batches of a dataset's sequences waste, beside packs: text, images, tiles, attention masks, bytes.
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from shardkit.cli.common import dataset_argument, limit_options, print_result, read_options, say
+from shardkit.cli.common import dataset_argument, limit_options, print_result, remote_read_options, say
 from shardkit.errors import ConfigError, OutputError
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import TAILS, Mixture, Plan, PlanSettings
@@ -22,6 +22,7 @@ from shardkit.sequence.plan.subset import subset_amounts
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import output_errors
 from shardkit.store.plans import save_plan
+from shardkit.store.remote import RemoteSettings
 
 
 @click.command("plan")
@@ -64,7 +65,7 @@ from shardkit.store.plans import save_plan
     "--world", "worlds", type=click.IntRange(min=1), multiple=True, metavar="W", help="Balance W ranks. Repeatable."
 )
 @click.option("--save", is_flag=True, help="Keep the plan in DATASET/.cache, so that loaders need not count batches.")
-@read_options
+@remote_read_options
 def command(
     *,
     dataset: Path,
@@ -77,6 +78,7 @@ def command(
     subset: Path | None,
     save: bool,
     bases: tuple[Path, ...],
+    remote: RemoteSettings,
     as_json: bool,
     quiet: bool,
     **settings: Any,
@@ -93,7 +95,7 @@ def command(
         raise ConfigError(
             "a subset of what budget?", hint=f"give --budget UNIT=N with --subset, of {', '.join(SUBSET_UNITS)}"
         )
-    opened = Dataset.open(dataset, base=bases)
+    opened = Dataset.open(dataset, base=bases, remote=remote)
     chosen = choose_split(opened, split)
     plan = Plan(
         read_lengths(opened, chosen),
@@ -101,7 +103,7 @@ def command(
         mixture=None if mixture is None else Mixture.of(mixture),
         identity=identity(opened, chosen),
     )
-    figures = {"dataset": str(dataset), "id": opened.id, "split": chosen, **describe(plan, epoch, worlds)}
+    figures = {"dataset": opened.where, "id": opened.id, "split": chosen, **describe(plan, epoch, worlds)}
     if spent is not None:
         figures["budget"] = spend(plan, *spent)
     if subset is not None and spent is not None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import orjson
 
-from shardkit.cli.common import base_option, dataset_argument, quiet_option
+from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 
 @click.command("rollout-prompts")
@@ -24,6 +25,7 @@ from shardkit.store.dataset import Dataset
 @click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Of several samplers, this one.")
 @click.option("--world", type=click.IntRange(min=1), default=1, show_default=True, help="Number of samplers.")
 @base_option
+@remote_options
 @click.option(
     "--json", is_flag=True, expose_value=False, help="Changes nothing: stdout is a JSON object a line anyway."
 )
@@ -39,6 +41,7 @@ def command(
     rank: int,
     world: int,
     bases: tuple[Path, ...],
+    remote: RemoteSettings,
     quiet: bool,
 ) -> None:
     """Stream the prompts of a dataset of the recipe rlaif or agent to a sampler outside, a JSON object a line.
@@ -53,7 +56,7 @@ def command(
     from shardkit.loader.prompts import prompts
 
     found = prompts(
-        Dataset.open(dataset, base=bases),
+        Dataset.open(dataset, base=bases, remote=remote),
         split=split,
         seed=seed,
         epochs=epochs,

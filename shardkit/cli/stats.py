@@ -15,7 +15,7 @@ from shardkit.cli.common import (
     parse_pairs,
     print_result,
     progress_bar,
-    read_options,
+    remote_read_options,
     workers_option,
 )
 from shardkit.errors import ConfigError
@@ -36,7 +36,7 @@ _SHOWN = 20
     "--objective", "objectives", multiple=True, metavar="NAME=WEIGHT",
     help=f"Weight of target tokens in the unit `loss`: {', '.join(list(OBJECTIVES)[1:])}. Repeatable. [default: 1 each]",
 )  # fmt: skip
-@options(workers_option, read_options)
+@options(workers_option, remote_read_options)
 def command(*, dataset: Path, objectives: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
     """Say what a dataset holds, and what became of every raw row: shares by source, annotator and modality in every
     unit, licences, languages, lengths and sizes, exclusions through all stages.

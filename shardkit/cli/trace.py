@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, read_options
+from shardkit.cli.common import dataset_argument, print_result, remote_read_options
 from shardkit.prepare.lineage.trace import Tracer
 
 _SEVEN = (
@@ -33,17 +33,15 @@ _SEVEN = (
 @click.option("--state", type=click.Path(path_type=Path), metavar="FILE",
               help="The state of a loader as JSON, for a batch of its plan or of one that it went on from: a run that was "
                    "resumed with other settings or data.")  # fmt: skip
-@read_options
+@remote_read_options
 def command(
     *,
     dataset: Path,
     wanted: str | None,
     source: str | None,
-    run: Path | None,
-    state: Path | None,
-    bases: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Say where a batch, a sequence, an example or an asset comes from: back to raw file and row, with licences.
 
@@ -58,7 +56,7 @@ def command(
     del quiet  # the option every command has; nothing is said on stderr here
     if (wanted is None) == (source is None):
         raise click.UsageError("give an id or --source FILE:ROW" + ("" if source is None else ", not both"))
-    tracer = Tracer(dataset, bases=bases, run=run, state=state)
+    tracer = Tracer(dataset, **given)
     answer = tracer.trace(wanted) if wanted is not None else tracer.source(source or "")
     print_result(answer, as_json=as_json, text="\n".join(_lines(answer)))
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from shardkit.cli.common import base_option, limit_options, parse_pairs, progress_bar, quiet_option, say
+from shardkit.cli.common import base_option, limit_options, parse_pairs, progress_bar, quiet_option, remote_options, say
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
-from shardkit.trainer.config import PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
+from shardkit.trainer.config import DECODERS, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
 from shardkit.trainer.sizes import PRESETS
 from shardkit.trainer.stages import Stage, only, read_stages
 
@@ -67,6 +67,13 @@ LINES = 10
     type=click.Path(path_type=Path),
     metavar="FILE.toml",
     help="Shares of the sources, as for `shardkit plan`. [default: everything once an epoch]",
+)
+@click.option(
+    "--decoder",
+    type=click.Choice(list(DECODERS)),
+    default="pillow",
+    show_default=True,
+    help="Pixels of stored pictures. " + "; ".join(f"{k}: {v}" for k, v in DECODERS.items()) + ".",
 )
 @click.option(
     "--micro-steps",
@@ -125,6 +132,7 @@ LINES = 10
     help="At the end, on val: the loss with the right images against that with images permuted across groups.",
 )
 @base_option
+@remote_options
 @click.option("--json", is_flag=True, expose_value=False, help="Changes nothing: stdout is one JSON object anyway.")
 @quiet_option
 def command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +14,7 @@ from shardkit.cli.common import (
     print_result,
     progress_bar,
     quiet_option,
+    remote_options,
     say,
     workers_option,
 )
@@ -23,8 +24,8 @@ from shardkit.prepare.audit.verify import VerifyConfig, run
 @click.command("verify")
 @dataset_argument
 @click.option("--deep", is_flag=True, help="Decode every image and compute every id again.")
-@options(workers_option, base_option, json_option, quiet_option)
-def command(*, dataset: Path, deep: bool, workers: int, bases: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+@options(workers_option, base_option, remote_options, json_option, quiet_option)
+def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
     """Compare every file of a dataset with its manifest. Exit code 5 names what differs.
 
     Shards of other datasets that it refers to are compared too. Files that are not of the dataset are listed; no reader
@@ -34,13 +35,13 @@ def command(*, dataset: Path, deep: bool, workers: int, bases: tuple[Path, ...],
     shardkit verify work/clean
     shardkit verify work/clean --deep
     """
-    config = VerifyConfig(dataset=dataset, deep=deep, bases=bases, workers=workers)
+    config = VerifyConfig(**given)
     result = run(config, progress_bar("verify", quiet=quiet))
     for name in result.stray:
         say(f"not of the dataset: {name}", quiet=quiet)
     error = result.error
     if as_json or error is None:
-        text = f"{result.path}\t{result.dataset_id}\t{result.files} files and {result.examples} examples are whole"
+        text = f"{result.where}\t{result.dataset_id}\t{result.files} files and {result.examples} examples are whole"
         print_result(result.to_json(), as_json=as_json, text=text)
     if error is not None:
         raise error

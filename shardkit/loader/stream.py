@@ -173,8 +173,8 @@ class StreamingLoader(ResumableLoader):
         self._rests, self._plan = rests, plan
         self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"], places)}
         self._place(cursor)
-        recorded = ({**one, "objects": None} for one in (saved["recorded"], self._recorded))
-        states.log(logger, promise, [*found, *states.differences(*recorded)])
+        before, now = ({**one, "objects": None} for one in (saved["recorded"], self._recorded))
+        states.log(logger, promise, [*found, *states.differences(before, now)])
         return promise
 
     @property

@@ -41,7 +41,7 @@ class RemoteSettings:
     """Bytes of shards that are kept; tables and manifests lie beside them."""
     patience: float = 10.0
     """Seconds that a failing server is asked again, at growing distances; then the error is raised."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """For the file system of fsspec: {"anon": True}, {"endpoint_url": ...}, ..."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan.settings import option
+from shardkit.store.remote import RemoteSettings
 from shardkit.trainer.sizes import PRESETS
 
 TASKS: dict[str, str] = {
@@ -28,6 +29,12 @@ SCHEDULES: dict[str, str] = {
 """Schedule -> what becomes of the learning rate."""
 THETA = 10_000.0
 """Base of rotary positions, where nothing else is said"""
+DECODERS: dict[str, str] = {
+    "pillow": "those that the dataset records, the same on every machine",
+    "turbo": "others by a hair in half the time (needs simplejpeg)",
+    "device": "plain JPEGs are decoded where batches are built",
+}
+"""Decoder -> its pixels; those of shardkit.loader, which is not imported here because it needs torch."""
 PARTS = ("vision", "lm")
 """Parts of the model that can be frozen."""
 LIMITS = ("max_tokens", "max_images", "max_patches", "max_attention")
@@ -59,6 +66,8 @@ class TrainConfig:
     """The folder of a run whose latest weights this one begins with; None draws them from the seed"""
     bases: tuple[Path, ...] = ()
     """Where moved inputs of the dataset are looked for"""
+    remote: RemoteSettings | None = None
+    """How a dataset behind a URL is reached, and where its files are kept"""
     seed: int = 0
     preset: str = "smoke"
     """A name of PRESETS"""
@@ -78,6 +87,8 @@ class TrainConfig:
     """Packs of a step, over all ranks and micro-steps"""
     packer: str = "best-fit"
     """A name of PACKERS"""
+    decoder: str = "pillow"
+    """One of DECODERS: what makes pixels of stored pictures"""
     mixture: Mapping[str, Any] | Path | None = None
     """Shares of the dataset's sources, or the file that says them; None takes everything once an epoch"""
     micro_steps: int = 1
@@ -120,6 +131,7 @@ class TrainConfig:
             ("positions", self.positions, POSITIONS),
             ("schedule", self.schedule, SCHEDULES),
             ("packer", self.packer, PACKERS),
+            ("decoder", self.decoder, DECODERS),
             *(("freeze", part, PARTS) for part in self.freeze),
         ]
         for name, value, known in choices:
@@ -166,6 +178,7 @@ class TrainConfig:
             **{name: getattr(self, name) for name in LIMITS},
             "global_batch": self.global_batch,
             "packer": self.packer,
+            "decoder": self.decoder,
             "mixture": str(self.mixture) if isinstance(self.mixture, Path) else self.mixture,
             "micro_steps": self.micro_steps,
             "lr": self.lr,

@@ -58,7 +58,7 @@ def evaluate(model: VisionLanguage, config: TrainConfig) -> RightAgainstPermuted
 
 def evaluate_groups(model: VisionLanguage, config: TrainConfig) -> tuple[dict[str, GroupLoss], int, str]:
     """(losses by group, images left out, name of the split)"""
-    dataset = Dataset.open(config.data, base=config.bases)
+    dataset = Dataset.open(config.data, base=config.bases, remote=config.remote)
     split = next(name for name in ("val", "train", "all") if name in dataset.splits)
     examples = dataset.table("examples")
     groups = {
@@ -77,6 +77,7 @@ def evaluate_groups(model: VisionLanguage, config: TrainConfig) -> tuple[dict[st
             rank=0,
             world_size=1,
             epochs=1,
+            decoder=config.decoder,
         ) as loader,
     ):
         by_group, num_left_out = losses_by_group(model, loader, groups)

@@ -46,7 +46,7 @@ def open_inputs(stages: Sequence[Stage], rank: int, world_size: int, stack: Exit
     held = read_stage_records(run.out) if run.resume else []
     inputs: list[StageInputs] = []
     for stage in stages:
-        dataset = Dataset.open(stage.config.data, base=run.bases)
+        dataset = Dataset.open(stage.config.data, base=run.bases, remote=run.remote)
         facts = read_facts(dataset)
         if inputs and facts.tokenizer != inputs[0].facts.tokenizer:
             raise ConfigError(
@@ -83,6 +83,7 @@ def open_loaders(
             **{name: getattr(config, name) for name in LIMITS},
             global_batch=config.global_batch,
             packer=config.packer,
+            decoder=config.decoder,
             mixture=config.mixture,
             rank=rank * config.micro_steps + part,
             world_size=world_size * config.micro_steps,

@@ -55,6 +55,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "global_batch": int,
     "micro_steps": int,
     "packer": str,
+    "decoder": str,
     "mixture": (str, dict),
     "lr": _NUMBER,
     "warmup": int,

@@ -22,6 +22,7 @@ from shardkit.store.dataset import MANIFEST, Dataset, check_file
 from shardkit.store.lock import LOCK
 from shardkit.store.mirror import Mirror
 from shardkit.store.output import CACHE, WORK
+from shardkit.store.remote import RemoteSettings, as_url
 from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
 
 _NAMED = 20
@@ -36,6 +37,8 @@ class VerifyConfig:
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
+    remote: RemoteSettings | None = None
+    """How a dataset behind a URL is reached, and where its files are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,19 +54,24 @@ class VerifyResult:
     """Files in the folder that are not of the dataset; no reader looks at them."""
 
     @property
+    def where(self) -> str:
+        """Path or URL."""
+        return as_url(self.path) or str(self.path)
+
+    @property
     def error(self) -> IntegrityError | None:
         if not self.problems:
             return None
         more = f" (and {len(self.problems) - _NAMED} more)" if len(self.problems) > _NAMED else ""
         return IntegrityError(
             "; ".join(self.problems[:_NAMED]) + more,
-            where=str(self.path),
+            where=self.where,
             hint="restore what is named, or build the dataset again from its inputs",
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "dataset": str(self.path),
+            "dataset": self.where,
             "id": self.dataset_id,
             "ok": not self.problems,
             "files": self.files,
@@ -80,7 +88,7 @@ def run(config: VerifyConfig, on_progress: Progress = silent) -> VerifyResult:
         SourceError: where no dataset is.
         IntegrityError: where the manifest itself is damaged, or the input of a view is gone.
     """
-    dataset = Dataset.open(config.dataset, base=config.bases)
+    dataset = Dataset.open(config.dataset, base=config.bases, remote=config.remote)
     files = list(dict.fromkeys(_files(dataset)))
     problems: list[str] = []
     bad: set[Path] = set()

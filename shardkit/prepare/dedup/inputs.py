@@ -19,6 +19,7 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.remote import RemoteSettings
 from shardkit.store.whole import open_whole
 
 SLICE_ROWS = 8192
@@ -42,6 +43,8 @@ class Slice:
     """Number of each row among all."""
     by_manifest: bool = False
     """Take the shard as it lies there, and believe no table: for an audit, which compared the file itself."""
+    remote: RemoteSettings | None = None
+    """How the dataset is reached, where it lies behind a URL."""
 
     def only(self, indices: npt.NDArray[np.int64]) -> Slice:
         """Some rows of the slice, by their place in it."""
@@ -50,14 +53,14 @@ class Slice:
 
 def open_slice(piece: Slice) -> ShardReader:
     """The reader of the slice's shard. Its size is checked, its blocks are not: that would read every image."""
-    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, not piece.by_manifest)
+    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, piece.remote, not piece.by_manifest)
     shard = dataset.shards[piece.shard]
     return open_whole(shard, compare=False) if piece.by_manifest else dataset.reader(shard, verify="off")
 
 
 def checked_slice(piece: Slice) -> Iterator[Example]:
     """The examples of a slice with their images, every block compared with its digest."""
-    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, True)
+    dataset = _dataset(piece.dataset, piece.dataset_id, piece.bases, piece.remote, True)
     reader = dataset.reader(dataset.shards[piece.shard])
     yield from map(reader.example, piece.rows.tolist())
     reader.close()
@@ -71,9 +74,11 @@ def facts_of(piece: Slice) -> Iterator[Facts]:
 
 
 @lru_cache(maxsize=8)
-def _dataset(path: Path, dataset_id: str, bases: tuple[Path, ...], check_id: bool) -> Dataset:
+def _dataset(
+    path: Path, dataset_id: str, bases: tuple[Path, ...], remote: RemoteSettings | None, check_id: bool
+) -> Dataset:
     """Opened once a process; the id is part of the key, so that another dataset at the path is another entry."""
-    dataset = Dataset.open(path, base=bases, check_id=check_id)
+    dataset = Dataset.open(path, base=bases, check_id=check_id, remote=remote)
     assert dataset.id == dataset_id, "the input was replaced during the run"
     return dataset
 
@@ -103,13 +108,14 @@ def slices(
     ):
         own = order[begin:end]
         yield Slice(
-            dataset=dataset.path,
+            dataset=Path(dataset.where),
             dataset_id=dataset.id,
             bases=bases,
             shard=int(shards[own[0]]),
             rows=rows[own],
             positions=positions[own],
             by_manifest=by_manifest,
+            remote=dataset.remote,
         )
 
 

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 
 from shardkit.digest import canonical_json
-from shardkit.store.dataset import EXCLUSIONS, Dataset
+from shardkit.store.dataset import Dataset
 
 _BLOCK = 4 << 20
 
@@ -19,7 +19,7 @@ def exclusions_of(dataset: Dataset, places: Iterable[tuple[str, str | None]]) ->
     needles = [_needle(*place) for place in places]
     found: list[dict[str, Any]] = []
     rest = b""
-    with pa.input_stream(str(dataset.path / EXCLUSIONS), compression="zstd") as stream:
+    with pa.input_stream(str(dataset.exclusions_file()), compression="zstd") as stream:
         while block := stream.read(_BLOCK):
             lines, end, rest = (rest + block).rpartition(b"\n")
             found += _in_lines(lines + end, needles)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -152,7 +151,7 @@ class Forward:
 
 
 def _where(index: Index) -> dict[str, Any]:
-    return {"stage": index.dataset.stage, "dataset": os.path.normpath(index.dataset.path), "id": index.dataset.id}
+    return {"stage": index.dataset.stage, "dataset": index.dataset.place, "id": index.dataset.id}
 
 
 def _left(index: Index, line: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from shardkit.prepare.lineage.chain import Chain
 from shardkit.prepare.lineage.index import Index, Place
 from shardkit.prepare.lineage.source import Forward
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 SHORTEST = 8
 """Digits that an id is known by at least."""
@@ -39,6 +40,7 @@ class Tracer:
         run: the folder of a training run, for batches whose plan was not saved beside the dataset.
         state: a file with the state of a loader, for batches of its plan and of those that it went on from, where
             settings or data were changed within an epoch.
+        remote: how a dataset behind a URL is reached, and where its files are kept.
 
     Raises:
         SourceError: where no dataset is.
@@ -46,10 +48,15 @@ class Tracer:
     """
 
     def __init__(
-        self, path: Path, *, bases: Sequence[Path] = (), run: Path | None = None, state: Path | None = None
+        self,
+        path: Path,
+        *,
+        bases: Sequence[Path] = (),
+        run: Path | None = None,
+        state: Path | None = None,
+        remote: RemoteSettings | None = None,
     ) -> None:
-        self._path = path
-        self._dataset = Dataset.open(path, base=bases)
+        self._dataset = Dataset.open(path, base=bases, remote=remote)
         self._ancestry = Ancestry(self._dataset)
         self._chain = Chain(self._ancestry)
         self._forward = Forward(self._ancestry, self._chain)
@@ -75,7 +82,7 @@ class Tracer:
         if not all(sign in "0123456789abcdef" for sign in asked) or not SHORTEST <= len(asked) <= 64:
             raise ConfigError(
                 f"{given!r} is no id of a batch, sequence, example or asset, nor {SHORTEST} or more digits of one",
-                where=str(self._path),
+                where=self._dataset.where,
                 hint=_HINT,
             )
         found = self._only(_ids(self._ancestry.own, asked) | self._sequence_ids(asked), asked)
@@ -98,7 +105,7 @@ class Tracer:
         Raises:
             ConfigError: where no dataset at hand knows the row.
         """
-        return self._answer(self._forward.source(given, where=str(self._path)))
+        return self._answer(self._forward.source(given, where=self._dataset.where))
 
     # ------------------------------------------------------------------ ids
     def _sequence_ids(self, digits: str) -> set[tuple[str, str]]:
@@ -116,7 +123,7 @@ class Tracer:
         if len(found) > 1:
             named = ", ".join(f"{kind} {one}" for kind, one in sorted(found)[:4])
             raise ConfigError(
-                f"{len(found)} ids begin with {digits}: {named}", where=str(self._path), hint="give more digits"
+                f"{len(found)} ids begin with {digits}: {named}", where=self._dataset.where, hint="give more digits"
             )
         return next(iter(found), None)
 
@@ -135,7 +142,7 @@ class Tracer:
         missing = len(self._ancestry.missing)
         raise ConfigError(
             f"nothing has the id {digits}, here or in what this dataset was made from",
-            where=str(self._path),
+            where=self._dataset.where,
             hint=f"{missing} of its inputs are not at hand: say where they are with --base DIR" if missing else _HINT,
         )
 
@@ -195,7 +202,7 @@ class Tracer:
     def _answer(self, parts: dict[str, Any]) -> dict[str, Any]:
         dataset = self._dataset
         return {
-            "dataset": str(self._path),
+            "dataset": self._dataset.where,
             "id": dataset.id,
             "stage": dataset.stage,
             **parts,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from shardkit.errors import IntegrityError
@@ -24,7 +23,8 @@ class Account:
 
     stage: str
     dataset_id: str
-    path: Path
+    where: str
+    """The path or URL of its dataset."""
     read: int
     kept: int
     excluded: Mapping[str, int]
@@ -39,7 +39,7 @@ class Account:
         return {
             "stage": self.stage,
             "id": self.dataset_id,
-            "dataset": str(self.path),
+            "dataset": self.where,
             "read": self.read,
             "kept": self.kept,
             "excluded": sum(self.excluded.values()),
@@ -105,7 +105,7 @@ def balance(accounts: Sequence[Account]) -> dict[str, Any]:
     if raw + unknown != final + num_excluded:
         raise IntegrityError(
             f"rows are lost: {raw + unknown} came in, {final} are here and {num_excluded} were left out",
-            where=str(accounts[0].path),
+            where=accounts[0].where,
             hint="run `shardkit verify` on each dataset of the road",
         )
     return {
@@ -133,7 +133,7 @@ def _account(one: Dataset, inputs: Sequence[Dataset], missing: Sequence[str], ti
     if one.stage != "ingest" and (rest < 0 or (rest and not missing)):
         raise IntegrityError(
             f"the stage read {counts['read']} rows, its inputs kept {known}",
-            where=str(one.path),
+            where=one.place,
             hint="run `shardkit verify` on it and on its inputs",
         )
     for name, stated in (("tables/examples.parquet", counts["kept"]), (EXCLUSIONS, counts["excluded"])):
@@ -141,13 +141,13 @@ def _account(one: Dataset, inputs: Sequence[Dataset], missing: Sequence[str], ti
         if rows != stated:
             raise IntegrityError(
                 f"{name} has {'no' if rows is None else rows} rows, the counts say {stated}",
-                where=str(one.path),
+                where=one.place,
                 hint="run `shardkit verify` on it, or build it again",
             )
     return Account(
         stage=one.stage,
         dataset_id=one.id,
-        path=one.path,
+        where=one.place,
         read=counts["read"],
         kept=counts["kept"],
         excluded=dict(counts["excluded_by_reason"]),

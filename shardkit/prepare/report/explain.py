@@ -10,12 +10,15 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.lineage.exclusions import exclusions_of
 from shardkit.prepare.lineage.index import Index
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 _PLACE = ("example_id", "input", "position", "group", "source", "shard", "row", "parent_id")
 _SHORTEST = 8
 
 
-def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[str, Any]:
+def explain(
+    path: Path, example_id: str, *, bases: Sequence[Path] = (), remote: RemoteSettings | None = None
+) -> dict[str, Any]:
     """Everything that a dataset knows of an example, by its id or the unique beginning of one.
 
     Returns:
@@ -26,11 +29,11 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
     Raises:
         ConfigError: where no row has the id, or several do with that beginning.
     """
-    dataset = Dataset.open(path, base=bases)
+    dataset = Dataset.open(path, base=bases, remote=remote)
     own = Index(dataset)
     holders = {shard.holder.id: shard.holder for shard in dataset.shards if shard.holder.id != dataset.id}
     indices = [own, *map(Index, holders.values())]
-    full = _full_id(indices, example_id, path)
+    full = _full_id(indices, example_id, dataset.where)
     here, *others = [index.examples.take(index.examples_of(full), _PLACE) for index in indices]
     there = [place for places in others for place in places]
     changed = own.example_ids(own.children_of(full))
@@ -39,7 +42,7 @@ def explain(path: Path, example_id: str, *, bases: Sequence[Path] = ()) -> dict[
         places = dict.fromkeys((place["input"], place["position"]) for place in there)
         excluded = next(iter(exclusions_of(dataset, places)), None)
     return {
-        "dataset": str(path),
+        "dataset": dataset.where,
         "stage": dataset.stage,
         "example_id": full,
         "outcome": "kept" if here else "changed" if changed else (excluded or {}).get("reason", "unknown"),
@@ -53,23 +56,23 @@ def _stays_as(ids: Sequence[str]) -> str:
     return f"its content was changed, and it stays as {', '.join(sorted(set(ids)))}"
 
 
-def _full_id(indices: Sequence[Index], given: str, path: Path) -> str:
+def _full_id(indices: Sequence[Index], given: str, where: str) -> str:
     wanted = given.strip().lower()
     if len(wanted) < _SHORTEST or not all(sign in "0123456789abcdef" for sign in wanted):
         raise ConfigError(
             f"{given!r} is no example id, nor {_SHORTEST} or more digits of one",
-            where=str(path),
+            where=where,
             hint="`shardkit head` shows ids",
         )
     found = {one for index in indices for one in index.example_ids(index.examples_of(wanted))}
     if len(found) > 1:
         raise ConfigError(
-            f"{len(found)} examples have ids that begin with {wanted}", where=str(path), hint="give more digits"
+            f"{len(found)} examples have ids that begin with {wanted}", where=where, hint="give more digits"
         )
     if not found:
         raise ConfigError(
             f"no example has the id {wanted}, here or in the datasets whose shards this one refers to",
-            where=str(path),
+            where=where,
             hint="name the dataset of an earlier stage; a row that was never taken in is in its exclusions.jsonl.zst",
         )
     return found.pop()

@@ -27,6 +27,7 @@ from shardkit.sequence.padding import (
 from shardkit.sequence.plan import Plan, PlanSettings
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 Numbers = npt.NDArray[np.int64]
 
@@ -48,6 +49,8 @@ class PaddingConfig:
     compat: bool = False
     """The padded rows as the first program printed them."""
     bases: tuple[Path, ...] = ()
+    remote: RemoteSettings | None = None
+    """How a dataset behind a URL is reached, and where its files are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -92,11 +95,11 @@ def run(config: PaddingConfig) -> dict[str, Any]:
     if config.dataset is None:
         samples = reference()
         return {"packed": None, **_padded(samples, LLAMA, config), "packed_bytes": _bytes_of(samples, LLAMA)}
-    dataset = Dataset.open(config.dataset, base=config.bases)
+    dataset = Dataset.open(config.dataset, base=config.bases, remote=config.remote)
     if not dataset.has_table("lengths"):
         raise ConfigError(
             "the dataset holds examples, no sequences",
-            where=str(config.dataset),
+            where=dataset.where,
             hint="run `shardkit tokenize` on it first",
         )
     split = choose_split(dataset, config.split)
@@ -110,7 +113,7 @@ def run(config: PaddingConfig) -> dict[str, Any]:
         tiles=_per_row(sequences.slot_bounds, sequences.areas)[first] // per_tile,
     )
     return {
-        "dataset": str(config.dataset),
+        "dataset": dataset.where,
         "id": dataset.id,
         "split": split,
         **_padded(samples, tiles, config),

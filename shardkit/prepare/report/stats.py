@@ -24,6 +24,7 @@ from shardkit.prepare.report.chain import balance, chain
 from shardkit.prepare.report.measure import MODALITIES, Measured, measure
 from shardkit.prepare.report.shares import Dimension, Numbers, sequence_units, shares
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 from shardkit.text import language
 
 _QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
@@ -39,6 +40,8 @@ class StatsConfig:
     bases: tuple[Path, ...] = ()
     """Where moved inputs are looked for."""
     workers: int = 1
+    remote: RemoteSettings | None = None
+    """How a dataset behind a URL is reached, and where its files are kept."""
 
 
 class _Rows:
@@ -72,14 +75,14 @@ def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
         SourceError: where no dataset is.
         IntegrityError: where a file is missing or damaged, or rows are lost on the road from the raw inputs.
     """
-    dataset = Dataset.open(config.dataset, base=config.bases)
+    dataset = Dataset.open(config.dataset, base=config.bases, remote=config.remote)
     accounts = balance(chain(dataset))
     table = dataset.table("examples", ["shard_index", "row"])
     shards, positions = as_int32(table["shard_index"]), np.arange(table.num_rows)
     if table.num_rows != accounts["final_rows"]:
         raise IntegrityError(
             f"tables/examples has {table.num_rows} rows, the counts say {accounts['final_rows']}",
-            where=str(config.dataset),
+            where=dataset.where,
             hint="run `shardkit verify` on it, or build it again",
         )
     pieces = list(slices(dataset, config.bases, shards, as_int32(table["row"]), positions))
@@ -93,7 +96,7 @@ def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
     _add_tokens(cells, dataset)
     counts = dataset.manifest.counts
     return {
-        "dataset": str(config.dataset),
+        "dataset": dataset.where,
         "id": dataset.id,
         "stage": dataset.stage,
         "splits": list(dataset.splits),

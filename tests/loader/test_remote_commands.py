@@ -1,0 +1,114 @@
+"""Commands that look at a dataset behind a URL: the same answers as of the folder, out of the cache that is named."""
+
+import json
+
+import pytest
+
+from shardkit.cli import run
+from shardkit.store.dataset import Dataset
+from tests.loader import servers
+
+pytest.importorskip("aiohttp")
+
+
+@pytest.fixture(scope="module")
+def server(work, tokens):
+    """Serves `tokens` and what it refers to, at /tokens; nothing is changed there."""
+    with servers.http(work) as server:
+        yield server
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where commands keep their cache when no other place is named."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def answer(capsys, *arguments):
+    """Exit code and JSON of a command."""
+    capsys.readouterr()
+    code = run([str(argument) for argument in (*arguments, "--json", "--quiet")])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["plan", "--max-tokens", 256],
+        ["padding", "--batch-size", 4],
+        ["inspect"],
+        ["stats", "--workers", 1],
+        ["head", "-n", 3],
+        ["verify", "--workers", 1],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_url_is_looked_at_like_a_folder(server, home, tokens, tmp_path, capsys, command):
+    name, *options = command
+    url, cache = f"{server.url}/tokens", tmp_path / "cache"
+
+    code, found = answer(capsys, name, url, *options, "--cache", cache)
+    _, local = answer(capsys, name, tokens, *options)
+
+    assert code == 0
+    folder = str(tokens.parent)
+    assert json.dumps(found).replace(server.url, folder) == json.dumps(local)
+    assert str(tmp_path) not in json.dumps(found), "what the cache is called is nothing to say"
+    assert (cache / "datasets").is_dir()
+    assert not home.exists()
+
+
+def test_ids_are_found_behind_a_url(server, home, tokens, tmp_path, capsys):
+    example = answer(capsys, "head", tokens, "-n", 1)[1]["examples"][0]["example_id"]
+    for name in ("trace", "explain", "inspect"):
+        code, found = answer(capsys, name, f"{server.url}/tokens", example, "--cache", tmp_path / "cache")
+        assert code == 0
+        assert found["dataset"] == f"{server.url}/tokens"
+    assert not home.exists()
+
+
+def test_a_relative_cache_is_below_the_folder_that_one_is_in(server, home, tmp_path, capsys, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    assert answer(capsys, "stats", f"{server.url}/tokens", "--cache", "kept", "--workers", 2)[0] == 0
+
+    assert (tmp_path / "here" / "kept" / "datasets").is_dir()
+    assert not home.exists()
+
+
+def test_a_cache_keeps_its_limit(server, tokens, tmp_path, capsys):
+    shards = [*Dataset.open(tokens).shards, *Dataset.open(tokens).sequence_shards]
+    largest, whole = max(one.entry.size for one in shards), sum(one.entry.size for one in shards)
+    limit = 2 * largest
+    assert limit < whole, "vacuous: everything fits"
+    options = ["--cache", tmp_path / "cache", "--cache-limit", limit, "--workers", 1]
+
+    assert answer(capsys, "stats", f"{server.url}/tokens", *options)[0] == 0
+
+    assert 0 < sum(file.stat().st_size for file in (tmp_path / "cache" / "objects").rglob("*.*")) <= limit
+    assert run(["stats", f"{server.url}/tokens", "--cache", str(tmp_path / "small"), "--cache-limit", "10"]) == 3
+    assert "the cache holds 10 at most" in capsys.readouterr().err
+
+
+def test_a_run_trains_out_of_the_cache_that_is_named(server, home, tokens, tmp_path, capsys):
+    options = ["--task", "vlm-align", "--steps", 2, "--max-tokens", 256, "--threads", 1]
+    found = []
+    for number, data in enumerate(([f"{server.url}/tokens", "--cache", tmp_path / "cache"], [tokens])):
+        capsys.readouterr()
+        assert run([*map(str, ["train", "--data", *data, "--out", tmp_path / f"run{number}", *options])]) == 0
+        found.append(json.loads(capsys.readouterr().out.strip().split("\n")[-1])["weights_digest"])
+    assert found[0] == found[1]
+    assert (tmp_path / "cache" / "objects").is_dir()
+    assert not home.exists()
+
+
+def test_a_run_goes_on_with_the_decoder_that_it_began_with(tokens, tmp_path, capsys):
+    options = ["--task", "vlm-align", "--data", tokens, "--max-tokens", 256, "--threads", 1, "--out", tmp_path / "run"]
+    train = lambda *more: run([*map(str, ["train", *options, *more])])  # noqa: E731
+
+    assert train("--steps", 1, "--decoder", "turbo") == 0
+    assert train("--steps", 2, "--resume") == 7
+    assert "(decoder: turbo -> pillow)" in capsys.readouterr().err
+    assert train("--steps", 2, "--resume", "--decoder", "turbo") == 0
