@@ -6,6 +6,7 @@ What is asked of sequences row by row is kept by row block as memoryviews: see `
 from __future__ import annotations
 
 import collections.abc
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,61 +80,69 @@ class SequenceReader:
 
 
 class _Block:
-    """The columns of a record batch of sequences."""
+    """The columns of a record batch of sequences.
+
+    The numbers of a row lie side by side, so that one look at memory finds them.
+    """
 
     def __init__(self, batch: pa.RecordBatch, examples: collections.abc.Sequence[int]) -> None:
-        ids, slots, runs, documents = (batch.column(name) for name in ("input_ids", "slots", "objectives", "documents"))
-        self._examples = examples
+        lists = [batch.column(name) for name in ("input_ids", "slots", "objectives", "documents")]
+        bounds = [np.frombuffer(offsets_of(column), np.int32) for column in lists]
+        shard, *others = (
+            batch.column(name).to_numpy() for name in ("shard", "row", "window", "alternative", "alternatives")
+        )
+        columns = [
+            *(part for bound in bounds for part in (bound[:-1], bound[1:])),
+            np.asarray(examples)[shard],
+            *others,
+        ]
+        self._numbers = array("i", np.stack(columns, axis=1).astype(np.int32).tobytes())
+        """Of each row: first and stop of its ids (0, 1), slots (2, 3), runs and documents; the shard (8) and row (9) of its example; ..."""
+        self._width = len(columns)
+        ids, slots, runs, documents = (column.values for column in lists)
+        self._ids: Ids = ids.to_numpy()
         self._example_ids: list[str] = batch.column("example_id").to_pylist()
         self._sources = Texts(batch.column("source"))
-        self._ids_at, self._slots_at, self._runs_at, self._documents_at = map(offsets_of, (ids, slots, runs, documents))
-        self._ids: Ids = ids.values.to_numpy()
-        self._slots = [_numbers(slots.values.field(name)) for name in _SLOT]
-        self._images: list[int] = slots.values.field("image").to_pylist()
-        self._labels = [
-            None if column.null_count == len(column) else column for column in map(slots.values.field, _LABELS)
-        ]
-        self._objectives, self._lengths = (_numbers(runs.values.field(name)) for name in ("objective", "length"))
-        self._documents = _numbers(documents.values)
-        self._shard, self._row, self._window, self._alternative, self._alternatives = (
-            _numbers(batch.column(name)) for name in ("shard", "row", "window", "alternative", "alternatives")
-        )
+        self._slots = [slots.field(name).to_numpy().data for name in _SLOT]
+        self._images: list[int] = slots.field("image").to_pylist()
+        self._labels = [None if column.null_count == len(column) else column for column in map(slots.field, _LABELS)]
+        self._objectives, self._lengths = (runs.field(name).to_numpy().data for name in ("objective", "length"))
+        self._documents = documents.to_numpy().data
         prompts = batch.column("prompt")
         self._prompts = None if prompts.null_count == len(prompts) else prompts
 
     def raw(self, place: int, examples: Mapping[int, ShardReader]) -> RawSequence:
-        ids, slots = self._ids_at, self._slots_at
-        numbers = self._images[slots[place] : slots[place + 1]]
+        numbers, at = self._numbers, self._width * place
+        images = self._images[numbers[at + 2] : numbers[at + 3]]
         return (
             self._example_ids[place],
-            self._ids[ids[place] : ids[place + 1]],
-            examples[self._examples[self._shard[place]]].images(self._row[place], numbers) if numbers else [],
+            self._ids[numbers[at] : numbers[at + 1]],
+            examples[numbers[at + 8]].images(numbers[at + 9], images) if images else [],
         )
 
     def sequence(self, place: int) -> Loaded:
-        ids, runs, slots, documents = (
-            slice(at[place], at[place + 1]) for at in (self._ids_at, self._runs_at, self._slots_at, self._documents_at)
-        )
+        (
+            first_id, behind_ids, first_slot, behind_slots, first_run, behind_runs, first_document, behind_documents,
+            shard, row, window, alternative, alternatives,
+        ) = self._numbers[self._width * place : self._width * (place + 1)]  # fmt: skip
+        runs = zip(self._objectives[first_run:behind_runs], self._lengths[first_run:behind_runs], strict=True)
         return Loaded(
             sequence=Sequence(
-                input_ids=self._ids[ids],
-                objectives=b"".join(
-                    [
-                        _BYTE[objective] * length
-                        for objective, length in zip(self._objectives[runs], self._lengths[runs], strict=True)
-                    ]
-                ),
-                slots=tuple(map(self._slot, range(slots.start, slots.stop))),
-                window=self._window[place],
-                documents=_ONE if documents.stop - documents.start == 1 else tuple(self._documents[documents]),
-                alternative=self._alternative[place],
-                alternatives=self._alternatives[place],
+                input_ids=self._ids[first_id:behind_ids],
+                objectives=b"".join([_BYTE[objective] * length for objective, length in runs]),
+                slots=tuple(map(self._slot, range(first_slot, behind_slots))),
+                window=window,
+                documents=_ONE
+                if behind_documents - first_document == 1
+                else tuple(self._documents[first_document:behind_documents]),
+                alternative=alternative,
+                alternatives=alternatives,
                 prompt=None if self._prompts is None else self._prompts[place].as_py(),
             ),
             example_id=self._example_ids[place],
             source=self._sources[place],
-            shard=self._examples[self._shard[place]],
-            row=self._row[place],
+            shard=shard,
+            row=row,
         )
 
     def _slot(self, at: int) -> Slot:
@@ -150,7 +159,3 @@ class _Block:
             ocr_labels=None if labels is None else tuple(labels),
             reading_order=None if order is None else tuple(order),
         )
-
-
-def _numbers(column: pa.Array) -> memoryview:
-    return memoryview(column.to_numpy())

@@ -16,7 +16,7 @@ from shardkit.records import Example
 from shardkit.store.blocks import BlockCheck, Blocks, Kept
 from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
-from shardkit.store.row_reader import Pictures, RowReader, data_of, offsets_of
+from shardkit.store.row_reader import Offsets, RowReader, offsets_of
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES
 
@@ -138,7 +138,9 @@ class TableReader:
         self._check = check
         self._map = check.open(path)
         check.frame(self._map)
-        self._reader = check.parse(lambda: pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map))))
+        whole = pa.py_buffer(self._map)
+        self._address = whole.address
+        self._reader = check.parse(lambda: pa.ipc.open_file(pa.BufferReader(whole)))
         self._starts = check.first_rows
         self._batches = Blocks(check, self.read)
         self.num_rows = check.num_rows
@@ -174,6 +176,21 @@ class TableReader:
             table = table.slice(rows[0] - self._starts[first], len(rows))
         return table if columns is None else table.select(list(columns))
 
+    def data(self) -> memoryview:
+        """The bytes of the file."""
+        return memoryview(self._map)
+
+    def place_of(self, buffer: pa.Buffer | None) -> int:
+        """Where in the file a buffer of one of its columns begins; 0 for an empty one.
+
+        Raises:
+            IntegrityError: where it is not of the file, as where columns are compressed.
+        """
+        if buffer is None or not buffer.size:
+            return 0
+        found: int = buffer.address - self._address
+        return self._check.parse(lambda: _within(found, buffer.size, len(self._map)))
+
     def let_go(self) -> None:
         """What was read of the file may leave memory; it is read again where it is asked for."""
         if isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
@@ -184,6 +201,12 @@ class TableReader:
         self._batches.clear()
         del self._reader
         _close(self._map)
+
+
+def _within(place: int, size: int, whole: int) -> int:
+    if not 0 <= place <= whole - size:
+        raise pa.ArrowInvalid("a column is not in the file as it is")
+    return place
 
 
 def _close(mapped: mmap.mmap | bytes) -> None:
@@ -197,18 +220,20 @@ class ArrowReader(RowReader):
 
     def __init__(self, path: Path, check: BlockCheck) -> None:
         self._table = TableReader(path, check)
-        super().__init__(check, self._table.read)
+        super().__init__(check, self._table.data())
 
     def example(self, row: int) -> Example:
         batch, place = self._table.locate(row)
         values: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
         return from_row(values)
 
-    def _pictures_of(self, batch: pa.RecordBatch) -> Pictures:
-        images = batch.column("images")
-        stored = images.values.field("bytes")
-        ends = offsets_of(stored)
-        return Pictures(images, starts=ends[:-1], stops=ends[1:], data=data_of(stored))
+    def _read(self, index: int) -> pa.RecordBatch:
+        return self._table.read(index)
+
+    def _places(self, images: pa.StructArray) -> tuple[Offsets, Offsets]:
+        stored = images.field("bytes")
+        bounds = np.frombuffer(offsets_of(stored), np.int64) + self._table.place_of(stored.buffers()[2])
+        return bounds[:-1], bounds[1:]
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` comes with the size of its bytes instead of them."""
@@ -222,11 +247,10 @@ class ArrowReader(RowReader):
 
     def let_go(self) -> None:
         """What was read may leave memory; it is read again where it is asked for."""
-        self.forget()
         self._table.let_go()
 
     def close(self) -> None:
-        self.forget()
+        super().close()
         self._table.close()
 
 

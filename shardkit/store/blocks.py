@@ -92,8 +92,11 @@ class BlockCheck:
     def block_of(self, row: int) -> int:
         """Index of the row block that holds `row`."""
         if not 0 <= row < self.num_rows:
-            raise IndexError(f"{self._name} has {self.num_rows} rows, not row {row}")
+            raise self.no_row(row)
         return bisect.bisect_right(self.first_rows, row) - 1
+
+    def no_row(self, row: int) -> IndexError:
+        return IndexError(f"{self._name} has {self.num_rows} rows, not row {row}")
 
     def parse(self, parse: Callable[[], Parsed]) -> Parsed:
         """Run a parser over checked bytes; what it cannot read is damage, by name."""
@@ -142,7 +145,7 @@ class Blocks(dict[int, Kept]):
         """
         borders = self._borders
         if not 0 <= row < borders[-1]:
-            self._check.block_of(row)  # says so
+            raise self._check.no_row(row)
         index = bisect.bisect_right(borders, row) - 1
         return self[index], row - borders[index]
 

@@ -1,14 +1,15 @@
-"""Rows of a shard of examples as they are stored: its id, its texts, the bytes of its pictures.
+"""Rows of a shard of examples as they are stored: ids, texts, the bytes of pictures.
 
-What is asked row by row is kept by row block as memoryviews of Arrow's buffers: an item of one is a plain number at the
-price of a list's, and nothing is copied. A value of Arrow, or of numpy, costs more than all the rest.
+What is asked row by row is kept as plain numbers: a value of Arrow or of numpy costs more than all the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.store.blocks import BlockCheck, Blocks
@@ -16,73 +17,86 @@ from shardkit.store.blocks import BlockCheck, Blocks
 Content = tuple[str | int, ...]
 """The segments of an example in order: a text, or the number of one of its pictures."""
 
+Offsets = npt.NDArray[np.int64]
+
+_UNKNOWN = -1
+
 
 class RowReader:
-    """What readers of Arrow and tar shards have in common.
+    """What readers of Arrow and tar shards have in common: where the pictures of each row lie in the file.
+
+    It is written down block by block, when a row of one is first asked for and its bytes are checked:
+
+        row        0    1    2   |  3    4       rows 3 and 4 were asked for first
+        rows      1 3  0 4  2 4  | 2 0  1 2      number of pictures, -1 before; which of all is the first
+        bounds    0: start stop  1: start stop   of all pictures in the file
+
+    What is asked for together lies side by side: after the bytes of a picture little else is left in the caches.
 
     Args:
         check: of the shard.
-        read: index of a row block -> its columns, with all bytes of its rows checked.
+        data: its bytes.
     """
 
-    def __init__(self, check: BlockCheck, read: Callable[[int], pa.RecordBatch]) -> None:
+    def __init__(self, check: BlockCheck, data: memoryview) -> None:
         self.num_rows = check.num_rows
-        self._pictures = Blocks(check, lambda index: self._pictures_of(read(index)))
-        self._contents = Blocks(check, lambda index: _Contents(read(index)))
+        self._check = check
+        self._data = data
+        self._rows = array("q", [_UNKNOWN, 0]) * check.num_rows
+        self._bounds = array("q")
+        self._contents = Blocks(check, lambda index: _Contents(self._read(index)))
 
-    def _pictures_of(self, batch: pa.RecordBatch) -> Pictures:
+    def _read(self, index: int) -> pa.RecordBatch:
+        """The columns of a row block, with all bytes of its rows checked."""
+        raise NotImplementedError
+
+    def _places(self, images: pa.StructArray) -> tuple[Offsets, Offsets]:
+        """[pictures] where in the file each begins, and where it ends."""
         raise NotImplementedError
 
     def image_bytes(self, row: int, image: int) -> memoryview:
         """The stored bytes of one image, zero-copy."""
-        pictures, place = self._pictures.locate(row)
-        return pictures.get(place, (image,))[0]
+        return self.images(row, (image,))[0]
 
     def images(self, row: int, numbers: Iterable[int]) -> list[memoryview]:
-        """The stored bytes of some images of a row, zero-copy."""
-        pictures, place = self._pictures.locate(row)
-        return pictures.get(place, numbers)
+        """The stored bytes of some images of a row, zero-copy.
+
+        Raises:
+            IndexError: where there is no such row or image.
+        """
+        size = self._rows[2 * row] if 0 <= row < self.num_rows else _UNKNOWN
+        if size == _UNKNOWN:
+            size = self._number_of(row)
+        first, bounds, data, found = self._rows[2 * row + 1], self._bounds, self._data, []
+        for number in numbers:
+            if not 0 <= number < size:
+                raise IndexError(f"row {row} has no image {number}")
+            at = 2 * (first + number)
+            found.append(data[bounds[at] : bounds[at + 1]])
+        return found
 
     def content(self, row: int) -> tuple[str, Content, list[memoryview]]:
         """Example id, segments, and the stored bytes of all images, zero-copy."""
         contents, place = self._contents.locate(row)
-        pictures, _ = self._pictures.locate(row)
-        example_id, segments = contents.get(place)
-        return example_id, segments, pictures.get(place, range(pictures.number(place)))
+        return *contents.get(place), self.images(row, range(self._number_of(row)))
 
-    def forget(self) -> None:
-        """Let go of what is kept."""
-        self._pictures.clear()
+    def _number_of(self, row: int) -> int:
+        """Images of a row; of a block that was not asked for before, it is written down first."""
+        index = self._check.block_of(row)
+        if self._rows[2 * row] == _UNKNOWN:
+            images = self._read(index).column("images")
+            ends = np.frombuffer(offsets_of(images), np.int32).astype(np.int64)
+            first = self._check.first_rows[index]
+            rows = np.frombuffer(self._rows, np.int64).reshape(-1, 2)[first : first + len(images)]
+            rows[:, 0] = np.diff(ends)
+            rows[:, 1] = ends[:-1] + len(self._bounds) // 2
+            self._bounds.frombytes(np.stack(self._places(images.values), axis=1).tobytes())
+        return self._rows[2 * row]
+
+    def close(self) -> None:
+        """Views that were handed out keep their memory alive."""
         self._contents.clear()
-
-
-class Pictures:
-    __slots__ = ("_data", "_first", "_starts", "_stops")
-    """Where the pictures of a row block lie.
-
-    Args:
-        images: [rows] lists of images.
-        starts: [images] of each in `data`; likewise stops.
-    """
-
-    def __init__(self, images: pa.ListArray, *, starts: memoryview, stops: memoryview, data: memoryview) -> None:
-        self._first = offsets_of(images)
-        self._starts, self._stops, self._data = starts, stops, data
-
-    def number(self, place: int) -> int:
-        """Images of a row."""
-        return int(self._first[place + 1] - self._first[place])
-
-    def get(self, place: int, numbers: Iterable[int]) -> list[memoryview]:
-        """The bytes of some images of a row."""
-        first, behind = self._first[place], self._first[place + 1]
-        found = []
-        for number in numbers:
-            at = first + number
-            if not first <= at < behind:
-                raise IndexError(f"the row has no image {number}")
-            found.append(self._data[self._starts[at] : self._stops[at]])
-        return found
+        self._data.release()
 
 
 class Texts:

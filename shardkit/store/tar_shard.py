@@ -22,7 +22,7 @@ from shardkit.store.arrow_shard import TableReader, TableWriter, _close
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
-from shardkit.store.row_reader import Pictures, RowReader
+from shardkit.store.row_reader import Offsets, RowReader
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Block, Row, Written, from_row
 from shardkit.store.schema import EXAMPLES_INDEX
 
@@ -154,11 +154,10 @@ class TarReader(RowReader):
     """The examples of a tar shard, through its index; the tar itself is never walked or extracted."""
 
     def __init__(self, path: Path, check: BlockCheck, index: BlockCheck) -> None:
-        self._check = check
         self._map = check.open(path)
         check.frame(self._map)
         self._index = TableReader(index_path(path), index)
-        super().__init__(check, self._read)
+        super().__init__(check, memoryview(self._map))
 
     def example(self, row: int) -> Example:
         batch, place = self._index.locate(row)
@@ -174,10 +173,9 @@ class TarReader(RowReader):
         self._check.block(self._map, index)
         return self._index.read(index)
 
-    def _pictures_of(self, batch: pa.RecordBatch) -> Pictures:
-        images = batch.column("images")
-        starts, sizes = (images.values.field(name).to_numpy() for name in ("offset", "size"))
-        return Pictures(images, starts=starts.data, stops=(starts + sizes).data, data=memoryview(self._map))
+    def _places(self, images: pa.StructArray) -> tuple[Offsets, Offsets]:
+        starts, sizes = (images.field(name).to_numpy() for name in ("offset", "size"))
+        return starts, starts + sizes
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table:
         """The named columns, of all rows or of a range; `images` has facts, offsets and sizes, no bytes."""
@@ -230,7 +228,7 @@ class TarReader(RowReader):
         return size >= 0 and self._bytes(at, _HEADER) == wanted
 
     def close(self) -> None:
-        self.forget()
+        super().close()
         self._index.close()
         _close(self._map)
 
