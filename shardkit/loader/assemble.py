@@ -28,6 +28,7 @@ from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares
 from shardkit.sequence.plan.stored_order import StoredOrder
 from shardkit.sequence.sequence import Slot
+from shardkit.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from shardkit.loader.foreign.reader import ForeignReader
@@ -76,7 +77,7 @@ class Assembler:
         on_bad: raise | quarantine, for pictures that cannot be decoded.
         decoder: identity of what decodes them, for those that are left to the device.
         metadata: read that of each sequence's example too.
-        dataset: where it is, for the batches to name.
+        dataset: that is read, for the batches to name; None where they come from none.
         views: show random views of pictures, where the processor has any.
     """
 
@@ -91,7 +92,7 @@ class Assembler:
         on_bad: str,
         decoder: str = "",
         metadata: bool = False,
-        dataset: str = "",
+        dataset: Dataset | None = None,
         views: bool = True,
     ) -> None:
         self._plan = plan
@@ -201,7 +202,8 @@ class Assembler:
             quarantined=(),
             after=step.after,
             global_sequences=sum(len(pack) for pack in step.packs),
-            dataset=self._dataset,
+            dataset="" if self._dataset is None else self._dataset.where,
+            dataset_id="" if self._dataset is None else self._dataset.id,
             figures=figures(
                 pending.sequences,
                 pending.buffers.sizes.num_packs * self._plan.settings.max_tokens,

@@ -187,7 +187,8 @@ class BatchInfo:
     global_sequences: int = 0
     """Sequences of the whole global batch, over all ranks: what a loss of each sequence is divided by."""
     dataset: str = ""
-    """Where the dataset is, for `trace`."""
+    """Where the dataset is, for `trace`; empty where there is none."""
+    dataset_id: str = ""
     figures: Figures | None = None
     """What it holds and what it cost."""
     metadata: tuple[dict[str, Any], ...] | None = None

@@ -21,6 +21,7 @@ from shardkit.loader.choices import check_choice
 from shardkit.loader.device import IGNORE, Batch
 from shardkit.loader.packed import VERIFY, PackedLoader
 from shardkit.loader.reader import Reader, check_files
+from shardkit.loader.trace import remember
 from shardkit.sequence.plan import PlanSettings
 from shardkit.sequence.plan.source import NEVER_SPLIT, choose_split, identity, read_lengths
 from shardkit.sequence.plan.stored_order import StoredOrder
@@ -52,6 +53,7 @@ class EvaluationLoader(PackedLoader):
     """
 
     _plan: StoredOrder
+    _dataset: Dataset
     _metadata = True
     _views = False
 
@@ -99,11 +101,8 @@ class EvaluationLoader(PackedLoader):
     def _open(self) -> Reader:
         return Reader(self._dataset, verify=self._verify)
 
-    @property
-    def _where(self) -> str:
-        return self._dataset.where
-
     def _make_plan(self) -> None:
+        remember(self._dataset)
         self._plan = StoredOrder(
             read_lengths(self._dataset, self._split), self._settings, identity=identity(self._dataset, self._split)
         )

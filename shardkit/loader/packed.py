@@ -27,6 +27,7 @@ from shardkit.loader.staging import Staging
 from shardkit.loader.workers import is_copied_to_worker, num_cores
 from shardkit.sequence.plan import Plan, Step
 from shardkit.sequence.plan.stored_order import StoredOrder
+from shardkit.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from shardkit.loader.foreign.reader import ForeignReader
@@ -54,12 +55,12 @@ class PackedLoader(IterableDataset[Any]):
     """Whether pictures are shown in random views, where their processor has any."""
     _decoded_by = ""
     """Identity of the decoder that states bind, where there are states."""
-    _traced = True
-    """Whether batches come from a dataset, at `_where`, in which they can be traced."""
     _rebuilt: tuple[str, ...] = ("_plan", "_staging", "_reader", "_assembler")
     """What a copy in another process makes itself."""
 
     _plan: Plan | StoredOrder
+    _dataset: Dataset | None = None
+    """What batches are read from, where that is a dataset."""
 
     def __init__(
         self, *, rank: int | None, world_size: int | None, global_batch: int, on_bad: str, device: torch.device | str
@@ -99,7 +100,7 @@ class PackedLoader(IterableDataset[Any]):
     @property
     def _where(self) -> str:
         """What is read, by its path, URL or name."""
-        raise NotImplementedError
+        return "" if self._dataset is None else self._dataset.where
 
     # ------------------------------------------------------------------ iteration
     def __iter__(self) -> Iterator[Any]:
@@ -148,7 +149,7 @@ class PackedLoader(IterableDataset[Any]):
                 on_bad=self._on_bad,
                 decoder=self._decoded_by,
                 metadata=self._metadata,
-                dataset=self._where if self._traced else "",
+                dataset=self._dataset,
                 views=self._views,
             )
         return self._assembler

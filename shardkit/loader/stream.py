@@ -26,6 +26,7 @@ from shardkit.loader.packed import VERIFY
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.resumable import ResumableLoader
 from shardkit.loader.state import Promise, State
+from shardkit.loader.trace import remember
 from shardkit.sequence.plan import Mixture, Plan, PlanSettings
 from shardkit.sequence.plan.after import plan_after, read_cursor
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
@@ -68,6 +69,7 @@ class StreamingLoader(ResumableLoader):
         IntegrityError: where a shard is missing or of another size.
     """
 
+    _dataset: Dataset
     _rebuilt = (*ResumableLoader._rebuilt, "_lengths")
 
     def __init__(
@@ -119,6 +121,7 @@ class StreamingLoader(ResumableLoader):
         self._verify: Verify = verify
         self._decoder = decoder
         check_files(self._dataset, self._split)
+        remember(self._dataset)
         objects = etag_marks(self._dataset)
         self._objects: State = {"objects": objects} if objects else {}
 
@@ -196,11 +199,8 @@ class StreamingLoader(ResumableLoader):
     def _open(self) -> Reader:
         return Reader(self._dataset, verify=self._verify, decoder=self._decoder)
 
-    @property
-    def _where(self) -> str:
-        return self._dataset.where
-
     def _make_plan(self) -> None:
+        remember(self._dataset)
         self._lengths = read_lengths(self._dataset, self._split)
         self._plan = self._plan_after(self._rests)
         self._plan.remember(self._cursor)

@@ -6,10 +6,10 @@ The chain on to raw files, relations and licences is the preparing wing's: it re
 from __future__ import annotations
 
 from contextlib import closing
-from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, IntegrityError
 from shardkit.loader.batch import BatchInfo
 from shardkit.store.dataset import Dataset
 
@@ -23,11 +23,11 @@ def trace(info: BatchInfo, dataset: Dataset | None = None) -> list[dict[str, Any
         quarantined                                   the images of it that could not be read: {"image", "reason"}
 
     Args:
-        dataset: the one that the batch was read from, where it is not any more where it was then.
+        dataset: the one that the batch was read from, where no loader of it is here and it is not any more where it was.
 
     Raises:
         ConfigError: for a batch that was read from no dataset.
-        IntegrityError: where a shard is missing or damaged.
+        IntegrityError: where a shard is missing or damaged, or another dataset is there.
     """
     if dataset is None:
         if not info.dataset:
@@ -35,7 +35,7 @@ def trace(info: BatchInfo, dataset: Dataset | None = None) -> list[dict[str, Any
                 f"the batch {info.batch_id} was read from no dataset of shardkit",
                 hint="trace batches of a tokenized dataset; a reader of foreign files names them in batch.ids",
             )
-        dataset = _opened(info.dataset)
+        dataset = _opened(info)
     places: dict[int, list[int]] = {}
     for number, (shard, _) in enumerate(info.rows):
         places.setdefault(shard, []).append(number)
@@ -43,7 +43,7 @@ def trace(info: BatchInfo, dataset: Dataset | None = None) -> list[dict[str, Any
     for shard, numbers in places.items():
         reference = dataset.sequence_shards[shard]
         examples = dataset.examples_of(reference)
-        with closing(dataset.sequence_reader(reference)) as reader:
+        with closing(dataset.sequence_reader(reference, whole=False)) as reader:
             for number in numbers:
                 row = info.rows[number][1]
                 batch, place = reader.locate(row)
@@ -68,6 +68,24 @@ def trace(info: BatchInfo, dataset: Dataset | None = None) -> list[dict[str, Any
 _COLUMNS = ("sequence_id", "example_id", "source", "window", "shard", "row", "slots")
 
 
-@lru_cache(maxsize=4)
-def _opened(path: str) -> Dataset:
-    return Dataset.open(path)
+_here: WeakValueDictionary[str, Dataset] = WeakValueDictionary()
+"""Those that loaders of this process opened, by id: with their bases and the settings of what is behind a URL."""
+
+
+def remember(dataset: Dataset) -> None:
+    """Have batches of a dataset traced in it, as it was opened."""
+    _here[dataset.id] = dataset
+
+
+def _opened(info: BatchInfo) -> Dataset:
+    found = _here.get(info.dataset_id)
+    if found is None:
+        found = Dataset.open(info.dataset)
+        if found.id != info.dataset_id:
+            raise IntegrityError(
+                f"the batch was read from the dataset {info.dataset_id}, here is {found.id}",
+                where=info.dataset,
+                hint="give trace() the dataset that the batch was read from",
+            )
+        _here[found.id] = found
+    return found

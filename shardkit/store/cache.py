@@ -22,11 +22,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from shardkit.errors import ConfigError, IntegrityError
+from shardkit.errors import ConfigError, IntegrityError, OutputError
 from shardkit.store.files import digest_file, make_folder, output_errors, sync_folder
 
 _POLL = 0.02
 """Seconds between looks for room that other processes' downloads take."""
+
+
+_HINT = "free some space there, or keep the cache elsewhere: RemoteSettings(cache=...); commands have it in ~/.cache/shardkit"
+
+
+@contextmanager
+def cache_errors() -> Iterator[None]:
+    """Say of what cannot be written that it is the cache, not the output of a command."""
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(error.what.replace("the output", "the cache"), where=error.where, hint=_HINT) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,12 +82,13 @@ class Cache:
             OutputError: where the cache cannot be written.
         """
         path = self.path(key, suffix)
-        file = _held(path, size)
-        if file is not None:
-            return file
-        with self._lock(path.name):
-            # Another process may have fetched it while this one waited.
-            return _held(path, size) or self._fetch(path, content or key, size, fetch, name)
+        with cache_errors():
+            file = _held(path, size)
+            if file is not None:
+                return file
+            with self.lock(path.name):
+                # Another process may have fetched it while this one waited.
+                return _held(path, size) or self._fetch(path, content or key, size, fetch, name)
 
     def drop(self, path: Path) -> None:
         """Take a damaged file out, so that it is fetched anew when it is asked for again."""
@@ -117,7 +130,7 @@ class Cache:
                 hint="raise the limit of the cache, or write smaller shards (--shard-size)",
             )
         while True:
-            with self._lock("room"):
+            with self.lock("room"):
                 reserved = sum(int(other.name.split(".")[-2]) for other in (self.folder / "parts").glob("*.part"))
                 files = sorted(self._files(), key=lambda held: held.used)
                 excess = reserved + size + sum(held.size for held in files) - self.limit
@@ -139,7 +152,7 @@ class Cache:
         """Take out the parts of processes that were killed."""
         for part in (self.folder / "parts").glob("*.part"):
             name = part.name.rsplit(".", 2)[0]
-            with contextlib.suppress(BlockingIOError), self._lock(name, wait=False):
+            with contextlib.suppress(BlockingIOError), self.lock(name, wait=False):
                 self.drop(part)
 
     def _files(self) -> Iterator[_Held]:
@@ -149,7 +162,12 @@ class Cache:
                 yield _Held(path=path, size=found.st_size, used=found.st_atime_ns)
 
     @contextmanager
-    def _lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
+    def lock(self, name: str, *, wait: bool = True) -> Iterator[None]:
+        """Held by one process of the host at a time.
+
+        Raises:
+            BlockingIOError: where another one holds it and this one is not to wait.
+        """
         folder = self.folder / "locks"
         make_folder(folder)
         with output_errors(folder / name):
@@ -163,18 +181,20 @@ class Cache:
 
 def _held(path: Path, size: int) -> BinaryIO | None:
     """The file, open and held; None where it is not there, or not whole."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return None
-    fcntl.flock(file, fcntl.LOCK_SH)
-    found = os.fstat(file.fileno())
+    with output_errors(path):
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            return None
+        fcntl.flock(file, fcntl.LOCK_SH)
+        found = os.fstat(file.fileno())
     if not found.st_nlink:  # it went between the two calls
         file.close()
         return None
     if found.st_size != size:
         file.close()
-        path.unlink(missing_ok=True)
+        with output_errors(path):
+            path.unlink(missing_ok=True)
         return None
     with contextlib.suppress(OSError):
         os.utime(path, ns=(time.time_ns(), found.st_mtime_ns))

@@ -29,6 +29,7 @@ from shardkit.store.arrow_shard import ArrowReader, TableReader
 from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.files import digest_file
 from shardkit.store.mirror import Mirror
+from shardkit.store.ranges import RangedCheck
 from shardkit.store.remote import RemoteSettings, as_url
 from shardkit.store.row_reader import Content
 from shardkit.store.rows import Block
@@ -75,6 +76,12 @@ class ShardRef:
     @property
     def name(self) -> str:
         return self.entry.path
+
+    @property
+    def where(self) -> str:
+        """Its path or URL, for people."""
+        mirror = self.holder.mirror
+        return os.path.normpath(self.path) if mirror is None else mirror.name(self.name)
 
     @property
     def split(self) -> str:
@@ -182,16 +189,6 @@ class Dataset:
     def where(self) -> str:
         """Its path or URL, as it can be opened again."""
         return str(self.path) if self.mirror is None else self.mirror.url
-
-    @property
-    def place(self) -> str:
-        """The same for people: without `..`."""
-        return os.path.normpath(self.path) if self.mirror is None else self.mirror.url
-
-    @property
-    def remote(self) -> RemoteSettings | None:
-        """How it is reached, where it lies behind a URL; with `where` it can be opened again."""
-        return None if self.mirror is None else self.mirror.settings
 
     @property
     def stage(self) -> str:
@@ -336,14 +333,13 @@ class Dataset:
     def exclusions(self) -> Iterator[bytes]:
         """Yield a line of JSON for each excluded row."""
         with (
-            pa.input_stream(str(self.exclusions_file()), compression="zstd") as stream,
+            pa.input_stream(str(self._exclusions()), compression="zstd") as stream,
             io.BufferedReader(stream) as lines,
         ):
             for line in lines:
                 yield line.rstrip(b"\n")
 
-    def exclusions_file(self) -> Path:
-        """The file of all excluded rows, a line of JSON each; of a dataset behind a URL, fetched."""
+    def _exclusions(self) -> Path:
         if self.mirror is None:
             return self.path / EXCLUSIONS
         stated = self.manifest.produced_by["table_files"][EXCLUSIONS]
@@ -359,13 +355,16 @@ class Dataset:
         return blocks
 
     # ------------------------------------------------------------------ shards
-    def reader(self, shard: ShardRef, *, verify: Verify = "read") -> ShardReader:
+    def reader(self, shard: ShardRef, *, verify: Verify = "read", whole: bool = True) -> ShardReader:
         """Open a shard of examples.
+
+        Args:
+            whole: fetch all of one that lies behind a URL; else only what is asked for, which is of use for a few rows.
 
         Raises:
             IntegrityError: where it is missing, of another size, or its bytes are not those of the manifest.
         """
-        check = self._check(shard, verify)
+        check = self._check(shard, verify, whole=whole)
         if shard.entry.format == "arrow":
             return ArrowReader(shard.path, check)
         entry = shard.entry
@@ -381,20 +380,23 @@ class Dataset:
         )
         return TarReader(shard.path, check, index)
 
-    def sequence_reader(self, shard: ShardRef, *, verify: Verify = "read") -> TableReader:
-        """Open a shard of sequences."""
-        return TableReader(shard.path, self._check(shard, verify))
+    def sequence_reader(self, shard: ShardRef, *, verify: Verify = "read", whole: bool = True) -> TableReader:
+        """Open a shard of sequences; see `reader`."""
+        return TableReader(shard.path, self._check(shard, verify, whole=whole))
 
-    def _check(self, shard: ShardRef, verify: Verify) -> BlockCheck:
-        entry = shard.entry
-        return BlockCheck(
-            name=self._name(shard, entry.path),
-            size=entry.size,
-            digest=entry.xxh3,
-            blocks=shard.holder._blocks.get(entry.path, []),
-            verify=verify,
+    def _check(self, shard: ShardRef, verify: Verify, *, whole: bool) -> BlockCheck:
+        entry, mirror = shard.entry, shard.holder.mirror
+        facts: dict[str, Any] = {
+            "name": self._name(shard, entry.path),
+            "size": entry.size,
+            "digest": entry.xxh3,
+            "blocks": shard.holder._blocks.get(entry.path, []),
+            "verify": verify,
             **self._source(shard),
-        )
+        }
+        if whole or mirror is None:
+            return BlockCheck(**facts)
+        return RangedCheck(ranges=lambda: mirror.ranges(entry), **facts)
 
     def _name(self, shard: ShardRef, relative: str) -> str:
         mirror = shard.holder.mirror
@@ -417,8 +419,14 @@ class Dataset:
             if shard.entry.index_size is not None:
                 mirror.opener(shard.entry, index=True)(shard.path).close()
 
-    def examples(self, split: str | None = None, *, verify: Verify = "read") -> Iterator[tuple[int, int, Example]]:
-        """Yield (shard index, row, example) of every selected row, in the order of tables/examples.parquet."""
+    def examples(
+        self, split: str | None = None, *, verify: Verify = "read", whole: bool = True
+    ) -> Iterator[tuple[int, int, Example]]:
+        """Yield (shard index, row, example) of every selected row, in the order of tables/examples.parquet.
+
+        Args:
+            whole: see `reader`.
+        """
         table = self.table("examples").select(["shard_index", "row"])
         reader: ShardReader | None = None
         current = -1
@@ -429,7 +437,7 @@ class Dataset:
             if shard_index != current or reader is None:
                 if reader is not None:
                     reader.close()
-                reader = self.reader(shard, verify=verify)
+                reader = self.reader(shard, verify=verify, whole=whole)
                 current = shard_index
             yield shard_index, row, reader.example(row)
         if reader is not None:

@@ -11,16 +11,16 @@ import contextlib
 import json
 import logging
 import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from shardkit.errors import IntegrityError, ShardkitError
 from shardkit.records.manifest import ShardEntry
-from shardkit.store.cache import Cache
+from shardkit.store.cache import Cache, cache_errors
 from shardkit.store.files import digest_file, make_folder, output_errors
-from shardkit.store.remote import Facts, Remote, RemoteSettings, folder_name
+from shardkit.store.remote import Facts, Ranges, Remote, RemoteSettings, folder_name
 
 logger = logging.getLogger("shardkit.store")
 
@@ -33,7 +33,7 @@ class Mirror:
 
     def __init__(self, url: str, settings: RemoteSettings) -> None:
         self.url = url
-        self.settings = settings
+        self._settings = settings
         self._remote = Remote(url, settings)
         self._cache = Cache(settings.cache, settings.limit)
         self.folder = settings.cache / "datasets" / folder_name(url)
@@ -44,7 +44,7 @@ class Mirror:
 
     def beside(self, relative: str) -> Mirror:
         """The dataset at a path that is relative to this one."""
-        return Mirror(self._remote.name(relative), self.settings)
+        return Mirror(self._remote.name(relative), self._settings)
 
     def name(self, relative: str) -> str:
         """The URL of a file."""
@@ -57,7 +57,7 @@ class Mirror:
             IntegrityError: where there is none.
         """
         data = self._remote.read(name)
-        self._write(self.folder / name, lambda part: _put(part, data))
+        self._put(self.folder / name, data)
         return data
 
     def small(self, relative: str, *, size: int, digest: str) -> Path:
@@ -67,14 +67,13 @@ class Mirror:
             IntegrityError: where it is missing, or not what the manifest says.
         """
         path = self.folder / relative
-        if path.is_file() and digest_file(path) == (size, digest):
-            return path
-
-        def fetch(part: Path) -> None:
-            self._remote.fetch(relative, part)
-            _compare(digest_file(part), (size, digest), self.name(relative))
-
-        self._write(path, fetch)
+        if not _has(path, (size, digest)):
+            with self._writing(path) as part:
+                # Another process may have fetched it while this one waited.
+                if not _has(path, (size, digest)):
+                    self._fetch(relative, part, (size, digest))
+                    with output_errors(path):
+                        os.replace(part, path)
         return path
 
     def check(self, relative: str, *, size: int, digest: str) -> None:
@@ -83,12 +82,12 @@ class Mirror:
         Raises:
             IntegrityError: where it is missing, or not what the manifest says.
         """
-        part = self._part(self.folder / relative)
-        try:
-            self._remote.fetch(relative, part)
-            _compare(digest_file(part), (size, digest), self.name(relative))
-        finally:
-            part.unlink(missing_ok=True)
+        with self._writing(self.folder / relative) as part:
+            self._fetch(relative, part, (size, digest))
+
+    def _fetch(self, relative: str, part: Path, stated: tuple[int, str]) -> None:
+        self._remote.fetch(relative, part, size=stated[0])
+        _compare(digest_file(part), stated, self.name(relative))
 
     # ------------------------------------------------------------------ shards
     def path(self, entry: ShardEntry) -> Path:
@@ -106,12 +105,16 @@ class Mirror:
             size, digest = entry.index_size, entry.index_xxh3
 
         def fetch(part: Path) -> None:
-            self._remote.fetch(relative, part)
+            self._remote.fetch(relative, part, size=size)
 
         def open_(_path: Path) -> BinaryIO:
             return self._cache.open(entry.xxh3, suffix, size, fetch, name=self.name(relative), content=digest)
 
         return open_
+
+    def ranges(self, entry: ShardEntry) -> Ranges:
+        """Opens a shard behind its URL, to read parts of it. Raises as `Remote.ranges` does."""
+        return self._remote.ranges(entry.path)
 
     def damaged(self, path: Path) -> None:
         """What lies in the cache is not what was fetched: it goes, and is fetched anew next time."""
@@ -143,7 +146,7 @@ class Mirror:
             self._compare_etags(entry, facts, known)
         if self.etags != known:
             text = json.dumps({**known, **self.etags}, sort_keys=True).encode()
-            self._write(self.folder / "etags.json", lambda part: _put(part, text))
+            self._put(self.folder / "etags.json", text)
 
     def _compare_etags(self, entry: ShardEntry, facts: Facts, known: dict[str, str]) -> None:
         if facts.etag is None:
@@ -164,25 +167,29 @@ class Mirror:
         return {}
 
     # ------------------------------------------------------------------ files
-    def _write(self, path: Path, write: Callable[[Path], None]) -> None:
-        """Give `path` what `write` makes, whole or not at all; processes that do so at once give it the same."""
-        make_folder(path.parent)
-        part = self._part(path)
-        try:
-            write(part)
-            with output_errors(path):
-                os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+    def _put(self, path: Path, data: bytes) -> None:
+        """Give `path` these bytes, where it has others or none."""
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == data:
+                return
+        with self._writing(path) as part, output_errors(path):
+            part.write_bytes(data)
+            os.replace(part, path)
 
-    def _part(self, path: Path) -> Path:
-        make_folder(path.parent)
-        return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[Path]:
+        """Where what becomes of `path` is written, by one process at a time; what a killed one left is written over."""
+        with cache_errors(), self._cache.lock(folder_name(str(path))):
+            make_folder(path.parent)
+            part = path.with_name(f"{path.name}.part")
+            try:
+                yield part
+            finally:
+                part.unlink(missing_ok=True)
 
 
-def _put(path: Path, data: bytes) -> None:
-    with output_errors(path):
-        path.write_bytes(data)
+def _has(path: Path, stated: tuple[int, str]) -> bool:
+    return path.is_file() and digest_file(path) == stated
 
 
 def _compare(found: tuple[int, str], stated: tuple[int, str], name: str) -> None:

@@ -7,6 +7,7 @@ compared with the one that a file was fetched with.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -19,14 +20,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shardkit.digest import xxh3
-from shardkit.errors import ConfigError, IntegrityError, ShardkitError, SourceError
+from shardkit.errors import ConfigError, IntegrityError, OutputError, ShardkitError, SourceError
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 """A path object makes one slash of two."""
 _FIRST_WAIT = 0.1
 _LISTED_AT_ONCE = 16
-_FINAL = (400, 401, 403, 404, 410)
+_MISSING = (404, 410)
+_FINAL = (400, 401, 403, *_MISSING)
 """HTTP answers that another try will not change."""
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""What no connection fails with: the place that a file is fetched to is full or broken."""
 
 Done = TypeVar("Done")
 
@@ -59,6 +63,18 @@ def join_url(url: str, relative: str) -> str:
     scheme, rest = url.split("://", 1)
     root = "/" if rest.startswith("/") else ""
     return f"{scheme}://{root}{posixpath.normpath(posixpath.join('/', rest, relative)).lstrip('/')}"
+
+
+Ranges = Callable[[int, int], bytes]
+"""(first byte, behind the last byte) -> these bytes of a file."""
+
+
+class NoRangesError(Exception):
+    """A server gives whole files only."""
+
+
+class _ShortError(EOFError):
+    """Fewer bytes came than there are: the connection was cut where nobody says how many were to come."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,9 +115,54 @@ class Remote:
         found: bytes = self._try(relative, lambda system, path: system.cat_file(path))
         return found
 
-    def fetch(self, relative: str, target: Path) -> None:
-        """Write a file to `target`. Raises as `read` does."""
-        self._try(relative, lambda system, path: system.get_file(path, str(target)))
+    def fetch(self, relative: str, target: Path, *, size: int) -> None:
+        """Write a file to `target`; what has another size than `size` bytes still after some tries is left there.
+
+        Raises:
+            IntegrityError: where it is missing.
+            SourceError: where it cannot be read.
+            OutputError: where it cannot be written.
+        """
+
+        def act(system: Any, path: str) -> None:
+            try:
+                system.get_file(path, str(target))
+            except OSError as error:
+                disk = error.errno in _OF_THE_DISK and not self.url.startswith("file:")
+                if disk or error.filename == str(target):
+                    raise OutputError.from_os(error, str(target)) from error
+                raise
+            if target.stat().st_size < size:
+                raise _ShortError(f"{target.stat().st_size} of {size} bytes came")
+
+        try:
+            self._try(relative, act)
+        except SourceError as error:
+            if not isinstance(error.__cause__, _ShortError):
+                raise
+
+    def ranges(self, relative: str) -> Ranges:
+        """Opens a file to read parts of it.
+
+        Raises:
+            NoRangesError: by it or by what it returns, where the server gives whole files only.
+        """
+        file = self._try(relative, lambda system, path: system.open(path, "rb", cache_type="none"))
+        if not file.seekable():
+            raise NoRangesError(self.name(relative))
+
+        def read(start: int, stop: int) -> bytes:
+            def act(_system: Any, _path: str) -> bytes:
+                file.seek(start)
+                data: bytes = file.read(stop - start)
+                return data
+
+            try:
+                return self._try(relative, act)
+            except ValueError as error:  # fsspec, of an answer that is no part
+                raise NoRangesError(self.name(relative)) from error
+
+        return read
 
     def facts(self, relatives: Sequence[str]) -> Iterator[Facts | ShardkitError]:
         """What the server says of files, or why it says nothing; asked for several at once, in their order."""
@@ -124,16 +185,17 @@ class Remote:
             try:
                 system = self._system()
                 return act(system, system._strip_protocol(name))
-            except FileNotFoundError as error:
-                raise IntegrityError(
-                    "the file is missing", where=name, hint="restore it, or build the dataset again from its inputs"
-                ) from error
             except PermissionError as error:
                 raise self._unreachable(name, "access is denied") from error
             except _failures() as error:
+                failure = _behind(error)
+                if isinstance(failure, FileNotFoundError) or getattr(failure, "status", None) in _MISSING:
+                    raise IntegrityError(
+                        "the file is missing", where=name, hint="restore it, or build the dataset again from its inputs"
+                    ) from error
                 deadline = deadline or began + self._settings.patience
-                if getattr(error, "status", None) in _FINAL or time.monotonic() + wait > deadline:
-                    raise self._unreachable(name, _short(error)) from error
+                if getattr(failure, "status", None) in _FINAL or time.monotonic() + wait > deadline:
+                    raise self._unreachable(name, _short(failure)) from failure
             time.sleep(wait)
             wait *= 2
 
@@ -190,6 +252,12 @@ def _failures() -> tuple[type[BaseException], ...]:
         if module in sys.modules:
             found.append(getattr(sys.modules[module], name))
     return tuple(found)
+
+
+def _behind(error: BaseException) -> BaseException:
+    """What really failed: fsspec says that a file is not there whatever became of its question for the size."""
+    cause = error.__cause__
+    return cause if isinstance(error, FileNotFoundError) and isinstance(cause, _failures()) else error
 
 
 def _short(error: BaseException) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Files(ThreadingHTTPServer):
-    """Serves a folder. `bodies` counts what was sent whole, by path; `faults` has a function by path, called before a GET."""
+    """Serves a folder. `bodies` counts what was sent whole, by path, `parts` the bytes of what was sent by range; `faults`
+    has a function by path, called before a GET, `head_fault` is one called before every HEAD."""
 
     daemon_threads = True
 
@@ -20,7 +23,10 @@ class Files(ThreadingHTTPServer):
         self.root = root
         self.bodies = Counter()
         self.asked = Counter()
+        self.parts = Counter()
+        self.ranges = True
         self.faults = {}
+        self.head_fault = None
         self.lock = threading.Lock()
 
     @property
@@ -55,14 +61,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_HEAD(self):
+        if self.server.head_fault is not None and self.server.head_fault(self):
+            return
         file = self._file()
         if file is None:
             self._answer(404)
             return
-        data = file.read_bytes()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", f'"{hashlib.md5(data).hexdigest()}"')
+        self.send_header("Content-Length", str(file.stat().st_size))
+        self.send_header("ETag", etag_of(file))
         self.end_headers()
 
     def do_GET(self):
@@ -75,21 +82,41 @@ class _Handler(BaseHTTPRequestHandler):
         if file is None:
             self._answer(404)
             return
-        data = file.read_bytes()
-        self._answer(200, data, ETag=f'"{hashlib.md5(data).hexdigest()}"')
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if wanted and self.server.ranges:
+            first, last = map(int, wanted.groups())
+            with file.open("rb") as opened:
+                opened.seek(first)
+                part = opened.read(last + 1 - first)
+            self._answer(206, part, ETag=etag_of(file), Content_Range=f"bytes {first}-{last}/{file.stat().st_size}")
+            with self.server.lock:
+                self.server.parts[self.path] += len(part)
+            return
+        self._answer(200, file.read_bytes(), ETag=etag_of(file))
         with self.server.lock:
             self.server.bodies[self.path] += 1
 
 
-def busy(times):
-    """Answers 503 so often, then as it should."""
+def etag_of(file):
+    """Another one for other bytes."""
+    facts = file.stat()
+    return _etag(file, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache
+def _etag(file, _size, _changed):
+    return f'"{hashlib.md5(file.read_bytes()).hexdigest()}"'
+
+
+def busy(times, status=503):
+    """Answers so so often, then as it should."""
     left = [times]
 
     def fault(handler):
         if left[0] == 0:
             return False
         left[0] -= 1
-        handler._answer(503, b"busy")
+        handler._answer(status, b"busy")
         return True
 
     return fault

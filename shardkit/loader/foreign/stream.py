@@ -60,8 +60,6 @@ class ForeignLoader(ResumableLoader):
         SourceError: where a sample cannot be read.
     """
 
-    _traced = False
-
     def __init__(
         self,
         source: Source,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Ancestry:
         there = [
             {
                 "stage": dataset.stage,
-                "path": dataset.place,
+                "path": dataset.where if dataset.mirror else os.path.normpath(dataset.path),
                 "id": dataset.id,
                 "recipe": fingerprint(dataset.recipe),
             }

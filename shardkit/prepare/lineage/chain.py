@@ -6,7 +6,6 @@ size and digest) and what was stated for a whole source stand in the dataset tha
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -60,9 +59,9 @@ class Chain:
         self._ancestry = ancestry
         self._index = ancestry.own
         dataset = ancestry.dataset
-        self._shards: _Recent[ShardReader] = _Recent(lambda number: dataset.reader(dataset.shards[number]))
+        self._shards: _Recent[ShardReader] = _Recent(lambda number: dataset.reader(dataset.shards[number], whole=False))
         self._sequences: _Recent[TableReader] = _Recent(
-            lambda number: dataset.sequence_reader(dataset.sequence_shards[number])
+            lambda number: dataset.sequence_reader(dataset.sequence_shards[number], whole=False)
         )
         holders = {shard.holder.id: shard.holder for shard in dataset.sequence_shards}
         self._fingerprints = tuple(sorted({fingerprint(sequence_recipe(holder.recipe)) for holder in holders.values()}))
@@ -116,7 +115,7 @@ class Chain:
             "group": row["group"],
             "split": shard.split,
             "dataset": shard.holder.id,
-            "path": os.path.normpath(shard.path),
+            "path": shard.where,
             "shard": shard.name,
             "row": place,
             "input": row["input"],

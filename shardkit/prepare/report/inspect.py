@@ -16,7 +16,6 @@ from shardkit.sequence.objectives import spread
 from shardkit.sequence.sequence import Sequence as TokenSequence
 from shardkit.sequence.sequence import Slot
 from shardkit.store.dataset import Dataset
-from shardkit.store.remote import RemoteSettings
 from shardkit.text.tokenizer import Tokenizer
 
 _SEGMENT = ("kind", "text", "image", "role", "supervised", "name")
@@ -24,12 +23,7 @@ _SLOT = tuple(Slot.__dataclass_fields__)
 
 
 def inspect(
-    path: Path,
-    given: str | None = None,
-    *,
-    split: str | None = None,
-    bases: Sequence[Path] = (),
-    remote: RemoteSettings | None = None,
+    path: Path, given: str | None = None, *, split: str | None = None, bases: Sequence[Path] = ()
 ) -> dict[str, Any]:
     """An example by its id, by that of one of its sequences, or by the beginning of either; without one the first.
 
@@ -44,14 +38,14 @@ def inspect(
         ConfigError: where nothing has the id, several do, or no such split is there.
         IntegrityError: where a shard or table is damaged.
     """
-    dataset = Dataset.open(path, base=bases, remote=remote)
+    dataset = Dataset.open(path, base=bases)
     if given is None:
         given = _first(dataset, split)
-    answer = Tracer(path, bases=bases, remote=remote).trace(given)
+    answer = Tracer(path, bases=bases).trace(given)
     if answer["kind"] not in ("example", "sequence"):
         raise ConfigError(
             f"{given!r} is the id of {'an' if answer['kind'] == 'asset' else 'a'} {answer['kind']}",
-            where=dataset.where,
+            where=str(path),
             hint="`shardkit trace` shows it; give the id of an example or a sequence here",
         )
     for example in answer["examples"]:
@@ -70,14 +64,14 @@ def _first(dataset: Dataset, split: str | None) -> str:
             where=str(dataset.path),
             hint="name one with --split",
         )
-    for _, _, example in dataset.examples(split):
+    for _, _, example in dataset.examples(split, whole=False):
         return example.example_id
     raise ConfigError("the dataset is empty", where=str(dataset.path), hint="name another dataset")
 
 
 def _content(dataset: Dataset, told: dict[str, Any]) -> dict[str, Any]:
     shard = next(s for s in dataset.shards if (s.holder.id, s.name) == (told["dataset"], told["shard"]))
-    reader = dataset.reader(shard)
+    reader = dataset.reader(shard, whole=False)
     try:
         row = reader.columns(("segments", "images", "metadata"), rows=range(told["row"], told["row"] + 1)).to_pylist()[
             0
@@ -102,7 +96,7 @@ def _content(dataset: Dataset, told: dict[str, Any]) -> dict[str, Any]:
 def _tokens(dataset: Dataset, told: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """What a stored sequence holds, spelled out."""
     shard = next(s for s in dataset.sequence_shards if (s.name, s.split) == (told["shard"], told["split"]))
-    reader = dataset.sequence_reader(shard)
+    reader = dataset.sequence_reader(shard, whole=False)
     try:
         batch, place = reader.locate(told["row"])
         row = batch.slice(place, 1).to_pylist()[0]
