@@ -29,7 +29,7 @@ _POLL = 0.02
 """Seconds between looks for room that other processes' downloads take."""
 
 
-_HINT = "free some space there, or keep the cache elsewhere: RemoteSettings(cache=...); commands have it in ~/.cache/shardkit"
+_HINT = "free some space there, or keep the cache elsewhere: --cache DIR, RemoteSettings(cache=...)"
 
 
 @contextmanager

@@ -191,6 +191,16 @@ class Dataset:
         return str(self.path) if self.mirror is None else self.mirror.url
 
     @property
+    def place(self) -> str:
+        """The same for people: without `..`."""
+        return os.path.normpath(self.path) if self.mirror is None else self.mirror.url
+
+    @property
+    def remote(self) -> RemoteSettings | None:
+        """How it is reached, where it lies behind a URL; with `where` it can be opened again."""
+        return None if self.mirror is None else self.mirror.settings
+
+    @property
     def stage(self) -> str:
         return self.manifest.stage
 
@@ -333,13 +343,14 @@ class Dataset:
     def exclusions(self) -> Iterator[bytes]:
         """Yield a line of JSON for each excluded row."""
         with (
-            pa.input_stream(str(self._exclusions()), compression="zstd") as stream,
+            pa.input_stream(str(self.exclusions_file()), compression="zstd") as stream,
             io.BufferedReader(stream) as lines,
         ):
             for line in lines:
                 yield line.rstrip(b"\n")
 
-    def _exclusions(self) -> Path:
+    def exclusions_file(self) -> Path:
+        """The file of all excluded rows, a line of JSON each; of a dataset behind a URL, fetched."""
         if self.mirror is None:
             return self.path / EXCLUSIONS
         stated = self.manifest.produced_by["table_files"][EXCLUSIONS]

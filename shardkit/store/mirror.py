@@ -33,7 +33,7 @@ class Mirror:
 
     def __init__(self, url: str, settings: RemoteSettings) -> None:
         self.url = url
-        self._settings = settings
+        self.settings = settings
         self._remote = Remote(url, settings)
         self._cache = Cache(settings.cache, settings.limit)
         self.folder = settings.cache / "datasets" / folder_name(url)
@@ -44,7 +44,7 @@ class Mirror:
 
     def beside(self, relative: str) -> Mirror:
         """The dataset at a path that is relative to this one."""
-        return Mirror(self._remote.name(relative), self._settings)
+        return Mirror(self._remote.name(relative), self.settings)
 
     def name(self, relative: str) -> str:
         """The URL of a file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ class Ancestry:
         there = [
             {
                 "stage": dataset.stage,
-                "path": dataset.where if dataset.mirror else os.path.normpath(dataset.path),
+                "path": dataset.place,
                 "id": dataset.id,
                 "recipe": fingerprint(dataset.recipe),
             }

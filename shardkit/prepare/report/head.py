@@ -13,23 +13,31 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.report import excerpt
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 
 TEXT = 200
 """Characters of text that are shown."""
 
 
-def head(path: Path, *, number: int, split: str | None = None, bases: Sequence[Path] = ()) -> list[dict[str, Any]]:
+def head(
+    path: Path,
+    *,
+    number: int,
+    split: str | None = None,
+    bases: Sequence[Path] = (),
+    remote: RemoteSettings | None = None,
+) -> list[dict[str, Any]]:
     """The first `number` examples of a dataset, or of one of its splits.
 
     Raises:
         ConfigError: where the dataset has no such split.
         IntegrityError: where a shard is damaged.
     """
-    dataset = Dataset.open(path, base=bases)
+    dataset = Dataset.open(path, base=bases, remote=remote)
     if split is not None and split not in dataset.splits:
         raise ConfigError(
             f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
-            where=str(path),
+            where=dataset.where,
             hint="name one with --split",
         )
     return [

@@ -16,6 +16,7 @@ from shardkit.sequence.objectives import spread
 from shardkit.sequence.sequence import Sequence as TokenSequence
 from shardkit.sequence.sequence import Slot
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
 from shardkit.text.tokenizer import Tokenizer
 
 _SEGMENT = ("kind", "text", "image", "role", "supervised", "name")
@@ -23,7 +24,12 @@ _SLOT = tuple(Slot.__dataclass_fields__)
 
 
 def inspect(
-    path: Path, given: str | None = None, *, split: str | None = None, bases: Sequence[Path] = ()
+    path: Path,
+    given: str | None = None,
+    *,
+    split: str | None = None,
+    bases: Sequence[Path] = (),
+    remote: RemoteSettings | None = None,
 ) -> dict[str, Any]:
     """An example by its id, by that of one of its sequences, or by the beginning of either; without one the first.
 
@@ -38,14 +44,14 @@ def inspect(
         ConfigError: where nothing has the id, several do, or no such split is there.
         IntegrityError: where a shard or table is damaged.
     """
-    dataset = Dataset.open(path, base=bases)
+    dataset = Dataset.open(path, base=bases, remote=remote)
     if given is None:
         given = _first(dataset, split)
-    answer = Tracer(path, bases=bases).trace(given)
+    answer = Tracer(path, bases=bases, remote=remote).trace(given)
     if answer["kind"] not in ("example", "sequence"):
         raise ConfigError(
             f"{given!r} is the id of {'an' if answer['kind'] == 'asset' else 'a'} {answer['kind']}",
-            where=str(path),
+            where=dataset.where,
             hint="`shardkit trace` shows it; give the id of an example or a sequence here",
         )
     for example in answer["examples"]:
