@@ -242,12 +242,18 @@ class _Torchcodec:
         if not jpegs:
             return []
         try:
-            return list(self._decode(list(jpegs), device=self._device))
+            return list(self._decode(list(jpegs), device=self._numbered()))
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
             # It gives no part of a batch in which it refuses one.
             return [None] if len(jpegs) == 1 else [self.decode([jpeg])[0] for jpeg in jpegs]
+
+    def _numbered(self) -> torch.device:
+        """The device with its number; without one it is the current device."""
+        if self._device.index is not None:
+            return self._device
+        return torch.device("cuda", torch.cuda.current_device())
 
 
 DEVICE_DECODERS = {"cpu": _Simplejpeg, "cuda": _Torchcodec}

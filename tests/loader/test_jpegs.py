@@ -242,6 +242,7 @@ def test_torchcodec_is_asked_for_a_batch_and_for_each_where_it_refuses_one(monke
     asked = []
 
     def decode_jpeg(source, *, mode="RGB", output_dtype=torch.uint8, device="cpu"):
+        assert device == torch.device("cuda:1")
         asked.append(len(source))
         if any(len(one) == 3 for one in source):
             raise RuntimeError("nvjpegDecode failed: 2")
@@ -252,6 +253,7 @@ def test_torchcodec_is_asked_for_a_batch_and_for_each_where_it_refuses_one(monke
     monkeypatch.setitem(sys.modules, "torchcodec", types.ModuleType("torchcodec"))
     monkeypatch.setitem(sys.modules, "torchcodec.decoders", module)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "a GPU")
     monkeypatch.setattr(jpegs.metadata, "version", lambda name: {"torchcodec": "0.17.0"}[name])
     jpegs.decoder_of.cache_clear()
@@ -335,4 +337,5 @@ def test_a_gpu_decodes_to_the_same_geometry(photographs):
         for one, other in zip(loader, wanted, strict=True):
             assert torch.equal(one.input_ids.cpu(), other.input_ids)
             for pixels, expected in zip(pixels_of(one), pixels_of(other), strict=True):
-                assert psnr(pixels, expected) > 35
+                # nvJPEG may take colours from a coarser grid than libjpeg does.
+                assert psnr(pixels, expected) > 30

@@ -95,6 +95,15 @@ def test_the_table_is_rounded_once():
     assert values[0, 0].item() == np.float32(-0.485 / 0.229).item()
 
 
+def test_arithmetic_in_single_precision_would_give_other_bits():
+    """Why there is a table: two forms that are the same in mathematics differ, and so would two devices."""
+    values = torch.arange(256, dtype=torch.float32)[:, None]
+    mean, std = torch.tensor(MEAN), torch.tensor(STD)
+    one, other = (values / 255 - mean) / std, (values * torch.tensor(1 / 255) - mean) / std
+    exact = table(torch.device("cpu")).view(256, 3)
+    assert min(int((a != b).sum()) for a, b in ((one, other), (one, exact), (other, exact))) > 300
+
+
 @pytest.mark.parametrize("normalisation", list(NORMALISATIONS))
 def test_a_batch_normalises_as_its_processor_says(normalisation):
     slots = tuple(Slot(start=i, count=1, image=i, height=h, width=w) for i, (h, w) in enumerate([(16, 8), (9, 9)]))
