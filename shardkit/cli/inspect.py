@@ -73,4 +73,4 @@ def _origins(asset: Mapping[str, Any], example: Mapping[str, Any]) -> Iterator[s
     for row in asset["provenance"]:
         if row["example_id"] == example["example_id"]:
             facts = (row["origin"], row["revision"], row["licence"] and f"licence {row['licence']}")
-            yield f"  asset {asset['asset_id'][:12]} from " + ", ".join(fact for fact in facts if fact)
+            yield f"  asset {asset['asset_id'][:12]} from " + (", ".join(filter(None, facts)) or "an unnamed origin")
