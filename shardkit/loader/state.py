@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any
 
 from shardkit.digest import fingerprint
-from shardkit.errors import ResumeError
+from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import batch as layout
 from shardkit.loader.append import Places, runs_of
 from shardkit.loader.batch import Quarantined
@@ -38,7 +38,13 @@ VERSION = 3
 MAX_RESTS = 8
 """Changes of settings within an epoch that a state remembers, at two KiB each."""
 MAX_RESTS_BYTES = 24 * 1024
-"""That they may take of the 64 KiB of a state."""
+"""That they may take of a state, where there is room."""
+MAX_BYTES = 64 * 1024
+"""Of a state."""
+QUARANTINE_BYTES = 24 * 1024
+"""Kept free for as many pictures as a rank may mask."""
+_SOURCE_BYTES = 48
+"""That the numbers of a mixed source may still grow by, and a little more for all others."""
 
 State = dict[str, Any]
 
@@ -173,11 +179,33 @@ def write_cursor(plan: Plan, cursor: Cursor) -> State:
     return {"cursor": place, "streams": streams}
 
 
-def with_rest(saved: State, places: Places | None = None) -> list[State]:
+def room_for_rests(fixed: State, num_sources: int) -> int:
+    """Bytes that are left of a state for the plans that it goes on from.
+
+    Args:
+        fixed: all other parts but for the quarantine.
+        num_sources: of its mixture.
+
+    Raises:
+        ConfigError: where not even those have room.
+    """
+    size = len(json.dumps(fixed)) + _SOURCE_BYTES * (num_sources + 10)
+    room = MAX_BYTES - QUARANTINE_BYTES - size
+    if room < 0:
+        raise ConfigError(
+            f"a state of this loader would take {size} bytes beside {QUARANTINE_BYTES} for a quarantine, {MAX_BYTES} is all: "
+            f"its mixture has {num_sources} sources",
+            hint="mix fewer sources, or make several one (`--source` of ingest)",
+        )
+    return min(room, MAX_RESTS_BYTES)
+
+
+def with_rest(saved: State, places: Places | None = None, *, room: int = MAX_RESTS_BYTES) -> list[State]:
     """What another plan goes on from: the place in `saved`, and what that plan went on from itself.
 
     Args:
         places: where the shards of the dataset that was bound stand in this one's list; None where it is the same.
+        room: bytes that they may take.
 
     Raises:
         ResumeError: where so much was changed within an epoch that a state cannot hold it.
@@ -192,9 +220,11 @@ def with_rest(saved: State, places: Places | None = None) -> list[State]:
     links = [*earlier, link]
     if places is not None:
         links = [{**one, "shards": runs_of([places[at] for at in expand(one["shards"], len(places))])} for one in links]
-    if len(links) > MAX_RESTS or len(json.dumps(links)) > MAX_RESTS_BYTES:
+    size = len(json.dumps(links))
+    if len(links) > MAX_RESTS or size > room:
         raise ResumeError(
-            f"settings or data were changed {len(earlier)} times within an epoch, and a state holds no more",
+            f"settings or data were changed {len(earlier)} times within an epoch, and a state holds no more "
+            f"({MAX_RESTS} times, {room} bytes; with this change it would be {size})",
             where="loader state",
             hint="go on with the settings and the data of the state to the end of the epoch",
         )

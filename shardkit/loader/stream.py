@@ -130,6 +130,11 @@ class StreamingLoader(ResumableLoader):
         self._decoded_by = jpegs.identity(decoder, self._device)
         self._bound = states.bound(self._dataset, self._plan, self._decoded_by)
         self._cursor = self._plan.start(0)
+        stated = {"bound": self._bound, "recorded": self._recorded, **self._more_state()}
+        self._room = states.room_for_rests(
+            {**stated, **states.write_cursor(self._plan, self._cursor)},
+            len(self._plan.mixture.weights) if self._plan.mixture else 0,
+        )
 
     # ------------------------------------------------------------------ state
     def load_state_dict(self, state: Mapping[str, Any], *, require: str = "replayable") -> Promise:
@@ -170,7 +175,7 @@ class StreamingLoader(ResumableLoader):
             cursor = read_cursor(plan, saved)
             plan.remember(cursor, saved["num_steps"])
         else:
-            rests = states.with_rest(saved, places)
+            rests = states.with_rest(saved, places, room=self._room)
             plan = self._plan_after(rests)
             cursor = plan.start(plan.first_epoch)
         self._rests, self._plan = rests, plan

@@ -7,12 +7,11 @@ from dataclasses import asdict
 
 import pytest
 
-from shardkit.errors import ResumeError
+from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import append as appends
 from shardkit.loader import state as states
-from shardkit.loader.assemble import MAX_QUARANTINED
 from shardkit.loader.batch import Quarantined
-from shardkit.loader.quarantine import LONGEST_DETAIL
+from shardkit.loader.quarantine import LONGEST_DETAIL, MAX_QUARANTINED
 from shardkit.loader.state import Difference, Promise
 from shardkit.sequence.plan.after import read_cursor
 from tests.sequence.plan.builders import make_plan, random_lengths
@@ -116,12 +115,25 @@ def test_more_changes_than_a_state_holds_are_refused():
 
     with pytest.raises(ResumeError, match="settings or data were changed 8 times within an epoch"):
         states.with_rest(saved)
+    with pytest.raises(
+        ResumeError, match=r"changed 1 times within an epoch, and .* 100 bytes; with this change it would"
+    ):
+        states.with_rest({**saved, "rests": [link(3)]}, room=100)
 
 
-def test_the_largest_state_is_within_64_kib():
-    """As many bad pictures, changes and shards as a state may hold."""
-    plan = make_plan(random_lengths(50))
+def largest(bound, sources=0, objects=0):
+    """A state with as much of everything as a loader of these settings lets into it."""
     digest = "0123456789abcdef" * 4
+    number = appends.MAX_SHARDS
+    draw = [[10**4] * sources, [10**9] * sources, [10**14] * sources, 10**14, 3, 10**9, 10**6]
+    fixed = {
+        "bound": bound,
+        "recorded": {"world_size": 4096, "objects": {"number": objects, "marks": "x" * (objects * 16 // 3)}},
+        "shards": {"number": number, "digest": digest[:32], "marks": base64.b64encode(bytes(6 * number)).decode()},
+        "cursor": {"epoch": 0, "step": 0, "block": 0, "pack": 0},
+        "streams": {name: [[0] * sources] * 3 + [0] * 4 for name in ("draw", "origin")} if sources else None,
+    }
+    room = states.room_for_rests(fixed, sources)
     bad = [
         Quarantined(
             example_id=digest[:32],
@@ -133,19 +145,36 @@ def test_the_largest_state_is_within_64_kib():
         )
         for _ in range(MAX_QUARANTINED)
     ]
-    number = appends.MAX_SHARDS
-    shards = {"number": number, "digest": digest[:32], "marks": base64.b64encode(bytes(6 * number)).decode()}
-    settings = {f"tokenize.recipe.setting_{n}": digest for n in range(40)}
-    state = {
-        "version": states.VERSION,
-        "plan": digest[:32],
-        **states.write_cursor(plan, plan.start(0)),
-        "num_steps": 10**9,
-        "bound": {**asdict(plan.settings), **settings},
-        "recorded": {"world_size": 4096},
-        "shards": shards,
-        "rests": ["x" * (states.MAX_RESTS_BYTES - 4)],
-        "quarantine": states.write_quarantine(bad),
-    }
+    return states.sealed(
+        {
+            **fixed,
+            "version": states.VERSION,
+            "plan": digest[:32],
+            "cursor": {"epoch": 10**4, "step": 10**9, "block": 10**7, "pack": 4096},
+            "streams": {"draw": draw, "origin": draw} if sources else None,
+            "num_steps": 10**9,
+            "rests": ["x" * (room - 4)],
+            "quarantine": states.write_quarantine(bad),
+        }
+    )
 
-    assert len(json.dumps(state)) < 64 * 1024
+
+@pytest.mark.parametrize(("sources", "objects"), [(0, 0), (0, 1500), (8, 1500), (60, 0), (150, 0)])
+def test_the_largest_state_is_within_64_kib(sources, objects):
+    """As many bad pictures, changes, sources and shards as a state may hold."""
+    settings = {f"tokenize.recipe.setting_{n}": "0123456789abcdef" * 4 for n in range(20)}
+    mixture = {"by": "token", "weights": {f"source-{n:03}": "1/3" for n in range(sources)}}
+
+    state = largest(
+        {**asdict(make_plan(random_lengths(50)).settings), **settings, "mixture": mixture}, sources, objects
+    )
+
+    assert 50_000 < len(json.dumps(state)) <= 64 * 1024
+
+
+def test_a_mixture_of_more_sources_than_a_state_holds_is_refused():
+    mixture = {"by": "token", "weights": {f"source-{n:03}": "1/3" for n in range(600)}}
+
+    with pytest.raises(ConfigError, match="its mixture has 600 sources") as caught:
+        largest({"mixture": mixture}, 600)
+    assert caught.value.hint
