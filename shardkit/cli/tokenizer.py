@@ -58,7 +58,7 @@ def command() -> None:
     help="Where texts are cut before pairs are counted.",
 )  # fmt: skip
 @click.option(
-    "--chat-template", type=click.Path(path_type=Path), metavar="FILE", help="Jinja. [default: ChatML with tools and reasoning]"
+    "--chat-template", type=click.Path(path_type=Path), metavar="FILE", help="A jinja2 file or a tokenizer_config.json. [default: ChatML with tools and reasoning]"
 )  # fmt: skip
 @click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
 @click.option(

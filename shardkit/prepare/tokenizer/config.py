@@ -23,7 +23,7 @@ class TrainConfig:
     pattern: str = "qwen2"
     """Where texts are cut: a name of PATTERNS."""
     chat_template: Path | None = None
-    """A Jinja file; None is the package's, where the control tokens have its marks."""
+    """A jinja2 file or a tokenizer_config.json; None is the package's, where the control tokens have its marks."""
     split: str | None = None
     """None is `train` where the inputs are split, everything where they never were."""
     max_bytes: int = 20_000_000

@@ -28,7 +28,7 @@ from shardkit.prepare.tokenizer.measured import Measured
 from shardkit.prepare.tokenizer.texts import Source, num_bytes, open_sources, texts_of
 from shardkit.store.folder import Folder
 from shardkit.text.reserved import Reserved, read_reserved
-from shardkit.text.template import chatml
+from shardkit.text.template import ChatTemplate, chatml
 from shardkit.text.tokenizer import Tokenizer
 from shardkit.text.training import (
     TEMPLATE_MARKS,
@@ -120,12 +120,7 @@ def _plan(config: TrainConfig) -> _Plan:
 def _template(file: Path | None, reserved: Reserved) -> str | None:
     if file is None:
         return chatml().source if set(TEMPLATE_MARKS) <= set(reserved.names) else None
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"the chat template cannot be read ({error})", where=str(file), hint="give a Jinja file in UTF-8"
-        ) from error
+    return ChatTemplate.load(file).source
 
 
 # --------------------------------------------------------------------------- texts

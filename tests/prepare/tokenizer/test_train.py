@@ -144,6 +144,18 @@ def test_a_template_needs_its_marks(sets: tuple[Path, Path], tmp_path: Path) -> 
     (tmp_path / "mine.jinja").write_text("{{ messages }}")
     run(config(sets, tmp_path / "t", control_tokens=names, chat_template=tmp_path / "mine.jinja", overwrite=True))
     assert orjson.loads((tmp_path / "t/tokenizer_config.json").read_bytes())["chat_template"] == "{{ messages }}"
+    again = config(sets, tmp_path / "u", control_tokens=names, chat_template=tmp_path / "t" / "tokenizer_config.json")
+    run(again)
+    assert orjson.loads((tmp_path / "u/tokenizer_config.json").read_bytes())["chat_template"] == "{{ messages }}"
+
+
+@pytest.mark.parametrize("source", ["{{ x ", "{% include 'a' %}", "\udcff"])
+def test_what_is_no_template_is_refused_before_any_text_is_read(
+    sets: tuple[Path, Path], tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "mine.jinja").write_bytes(source.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError, match="chat template"):
+        run(config(sets, tmp_path / "t", chat_template=tmp_path / "mine.jinja", dry_run=True))
 
 
 def test_progress_ends_where_it_should_and_the_environment_is_as_before(
