@@ -33,9 +33,6 @@ from shardkit.store.dataset import Dataset
 if TYPE_CHECKING:
     from shardkit.loader.foreign.reader import ForeignReader
 
-MAX_QUARANTINED = 100
-"""Pictures that one rank may mask before the run stops: so many are no accident."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Picture:
@@ -211,9 +208,9 @@ class Assembler:
             ),
             metadata=tuple(map(self._reader.metadata, pending.sequences)) if self._metadata else None,
         )
-        for picture, error in bad:
+        for picture, reason in bad:
             meta = mask(meta, pending.buffers.sizes, picture.sequence)
-            info = with_entry(info, picture.sequence, picture.slot.image, error)
+            info = with_entry(info, picture.sequence, picture.slot.image, reason)
         host = HostBatch(meta=meta, pixels=pending.buffers.pixels, info=info)
         if not any(jpegs):
             return host

@@ -15,7 +15,7 @@ its versions. What a device's decoder refuses goes to Pillow, on the host, which
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Protocol
@@ -231,7 +231,8 @@ class _Torchcodec:
             from torchcodec.decoders import decode_jpeg
         except (ImportError, OSError, RuntimeError) as error:
             raise ConfigError(f"the decoder device needs torchcodec on CUDA ({error})", hint=hint) from error
-        self._device, self._decode = device, decode_jpeg
+        self._device = device
+        self._decode: Callable[..., list[Tensor]] = decode_jpeg
 
     def identity(self) -> str:
         # Which of its ways nvJPEG takes depends on the GPU.
@@ -242,7 +243,7 @@ class _Torchcodec:
         if not jpegs:
             return []
         try:
-            return list(self._decode(list(jpegs), device=self._numbered()))
+            return [*self._decode(list(jpegs), device=self._numbered())]
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
@@ -251,12 +252,10 @@ class _Torchcodec:
 
     def _numbered(self) -> torch.device:
         """The device with its number; without one it is the current device."""
-        if self._device.index is not None:
-            return self._device
-        return torch.device("cuda", torch.cuda.current_device())
+        return self._device if ":" in str(self._device) else torch.device("cuda", torch.cuda.current_device())
 
 
-DEVICE_DECODERS = {"cpu": _Simplejpeg, "cuda": _Torchcodec}
+DEVICE_DECODERS: dict[str, Callable[[torch.device], DeviceDecoder]] = {"cpu": _Simplejpeg, "cuda": _Torchcodec}
 """Kind of device -> what decodes there."""
 
 

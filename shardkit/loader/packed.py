@@ -16,12 +16,13 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from shardkit.errors import ConfigError, SourceError
-from shardkit.loader.assemble import MAX_QUARANTINED, Assembler
+from shardkit.loader.assemble import Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
 from shardkit.loader.choices import check_choice, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting
 from shardkit.loader.metrics import Meter, Metrics
+from shardkit.loader.quarantine import MAX_QUARANTINED
 from shardkit.loader.reader import Reader
 from shardkit.loader.staging import Staging
 from shardkit.loader.workers import is_copied_to_worker, num_cores

@@ -112,16 +112,7 @@ class Pictures:
             geometry = self._checked(*size, out, shown)
             if self._left and bytes(data[-2:]) == _END and self._shrinks_little(size, geometry):
                 return Jpeg(data=data, height=size[0], width=size[1], chance=chance, processor=self._processor)
-        if size is not None and self._fast:
-            view = self._view(*size, chance)
-            scale = self._scale(size, geometry, view)
-            pixels = turbo.decode_plain(data, size, self._scratch(), scale=scale)
-            if pixels is not None:
-                part = view.scaled(pixels.shape[:2], size).of(pixels) if view else pixels
-                if self._turbo:
-                    self._put_by_torch(part, geometry, out)
-                else:
-                    out[...] = self._processor.pixels(Image.fromarray(part), geometry)
+            if self._fast and self._put_plain(data, size, geometry, out, chance):
                 return None
         image = decode_rgb(data)
         geometry = self._checked(image.height, image.width, out, shown)
@@ -132,6 +123,21 @@ class Pictures:
         else:
             out[...] = self._processor.pixels(image, geometry)
         return None
+
+    def _put_plain(
+        self, data: bytes | memoryview, size: tuple[int, int], geometry: Geometry, out: Pixels, chance: int | None
+    ) -> bool:
+        """Whether simplejpeg takes the picture, which is in `out` then."""
+        view = self._view(*size, chance)
+        pixels = turbo.decode_plain(data, size, self._scratch(), scale=self._scale(size, geometry, view))
+        if pixels is None:
+            return False
+        part = view.scaled(pixels.shape[:2], size).of(pixels) if view else pixels
+        if self._turbo:
+            self._put_by_torch(part, geometry, out)
+        else:
+            out[...] = self._processor.pixels(Image.fromarray(part), geometry)
+        return True
 
     def _checked(self, height: int, width: int, out: Pixels, shown: tuple[int, int]) -> Geometry:
         geometry = self._processor.geometry(height, width)

@@ -11,6 +11,8 @@ from shardkit.errors import SourceError
 from shardkit.loader.batch import BatchInfo, Quarantined, Sizes
 from shardkit.media.reasons import BadMedia
 
+MAX_QUARANTINED = 100
+"""Pictures that one rank may mask before the run stops: so many are no accident."""
 LONGEST_DETAIL = 100
 """Characters; a state has room for as many quarantined pictures as are allowed."""
 

@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from shardkit.errors import ConfigError, IntegrityError, SourceError
-from shardkit.loader import StreamingLoader, assemble, pictures, shards, unpack
+from shardkit.loader import StreamingLoader, pictures, quarantine, shards, unpack
 from shardkit.media.processors import Geometry
 from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
@@ -265,7 +265,7 @@ def test_too_many_bad_pictures_stop_the_run(tokens, bad_picture, monkeypatch):
         list(loader)
 
     assert "pictures cannot be decoded; a rank masks 5 at most" in str(caught.value)
-    assert assemble.MAX_QUARANTINED == 100
+    assert quarantine.MAX_QUARANTINED == 100
 
 
 def test_pictures_of_another_size_than_their_slots_are_refused(tokens, monkeypatch):
