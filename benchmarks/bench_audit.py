@@ -19,7 +19,6 @@ import argparse
 import io
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,18 +27,17 @@ from pathlib import Path
 from typing import Any
 
 import xxhash
-from bench_ingest import Run, adopt_orphans, measured
-from bench_split import about, make_input, split
-
-COMMAND = [sys.executable, "-m", "shardkit"]
+from bench_split import make_input, split
+from processes import SHARDKIT, Run, adopt_orphans, measured, shardkit
+from report import about, publish, row_of, table
 
 
 def audit(source: Path, workers: int, *more: object) -> Run:
-    return measured([*COMMAND, "audit", source, "--workers", workers, "--json", "--quiet", *more])
+    return shardkit("audit", source, "--workers", workers, *more)
 
 
 def verify(source: Path, workers: int) -> Run:
-    return measured([*COMMAND, "verify", source, "--deep", "--workers", workers, "--json", "--quiet"])
+    return shardkit("verify", source, "--deep", "--workers", workers)
 
 
 def bare(source: Path) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def planted(source: Path, work: Path) -> None:
         body["shards"][ref.index] |= {"rows": written.rows, "size": written.size, "xxh3": written.xxh3}
     (copy / "manifest.json").write_bytes(Manifest.from_json(body).to_json())
     answer = subprocess.run(
-        [*map(str, COMMAND), "audit", str(copy), "--json", "--quiet"], capture_output=True, text=True, check=False
+        [*SHARDKIT, "audit", str(copy), "--json", "--quiet"], capture_output=True, text=True, check=False
     )
     found = {kind: count for kind, count in json.loads(answer.stdout)["leaks"].items() if count}
     if (answer.returncode, found) != (6, {"near_text": 1}):
@@ -119,20 +117,7 @@ def compare(work: Path, *, examples: int, pictures: int, rounds: int) -> dict[st
         runs["bare loop"].append(measured([sys.executable, __file__, "--bare", source]))
     runs["shardkit audit, 1 worker"] = [single]
     total = int(str(first.answer["examples"]))
-    return {"examples": total, "pictures": pictures, "rows": [_row(name, some, total) for name, some in runs.items()]}
-
-
-def _row(name: str, runs: list[Run], examples: int) -> dict[str, Any]:
-    seconds = statistics.median(run.seconds for run in runs)
-    return {
-        "what": name,
-        "seconds": round(seconds, 2),
-        "examples_per_second": round(examples / seconds),
-        "cpu_seconds": round(statistics.median(run.cpu for run in runs), 2),
-        "parent_mb": round(max(run.parent_mb for run in runs)),
-        "worker_mb": round(max(run.worker_mb for run in runs)),
-        "rounds": len(runs),
-    }
+    return {"examples": total, "pictures": pictures, "rows": [row_of(name, some, total) for name, some in runs.items()]}
 
 
 def main() -> None:
@@ -148,20 +133,12 @@ def main() -> None:
         print(json.dumps(bare(options.bare)))
         return
     adopt_orphans()
-    begin = about()
+    facts = about("shardkit", "numpy", "pyarrow", "py3langid")
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         found = compare(Path(folder), examples=options.examples, pictures=options.pictures, rounds=options.rounds)
-    if options.as_json:
-        print(json.dumps({"about": begin, **found}))
-        return
-    print(f"{begin['machine']}; Python {begin['python']}; {begin['versions']}")
-    columns = list(found["rows"][0])
-    cells = [columns, *([str(row[name]) for name in columns] for row in found["rows"])]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print("\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells))
-    print(
-        f"{found['examples']} examples, {found['pictures']} pictures of 48 x 48; no leak, and the planted one was named"
-    )
+    size = f"{found['examples']} examples, {found['pictures']} pictures of 48 x 48"
+    lines = [*table(found["rows"]), f"{size}; no leak, and the planted one was named"]
+    publish(facts, found, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import os
-import platform
-import subprocess
-import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from corpora import SHARED, make_corpus
+from processes import adopt_orphans
+from report import about, publish, table
+
 PARTS = {
     "perceptual": ("dedup_images", "perceptual"),
     "pages": ("dedup_images", "pages"),
@@ -33,17 +30,6 @@ PARTS = {
 }
 """Section -> its module and function: data folder -> figures, None where the folder has none of its data."""
 VERSIONS = ("shardkit", "numpy", "pyarrow", "pillow", "ImageHash", "datasketch", "rensa", "datatrove")
-
-
-def about() -> dict[str, Any]:
-    versions = {}
-    for name in VERSIONS:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    return {"machine": machine, "python": platform.python_version(), "versions": versions}
 
 
 def quality(options: argparse.Namespace) -> dict[str, Any]:
@@ -57,15 +43,11 @@ def quality(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def speed(options: argparse.Namespace) -> dict[str, Any]:
-    bench_ingest, dedup_speed = importlib.import_module("bench_ingest"), importlib.import_module("dedup_speed")
-    bench_ingest.adopt_orphans()
+    adopt_orphans()
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
-        corpus = Path(folder, "corpus")
-        sizes = {"--texts": options.texts, "--images": options.images, "--pages": 0, "--docs": 0}
-        words = [str(word) for pair in sizes.items() for word in pair]
-        command = [sys.executable, str(options.shared / "make_corpus.py"), "--out", str(corpus), *words]
-        subprocess.run(command, check=True, capture_output=True)
-        found: dict[str, Any] = dedup_speed.speed(
+        sizes = {"texts": options.texts, "images": options.images, "pages": 0, "docs": 0}
+        corpus = make_corpus(options.shared / "make_corpus.py", Path(folder, "corpus"), **sizes)
+        found: dict[str, Any] = importlib.import_module("dedup_speed").speed(
             corpus,
             Path(folder),
             sizes=[options.texts // 4, options.texts // 2, options.texts],
@@ -81,10 +63,12 @@ def semantic(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def crowds(options: argparse.Namespace) -> dict[str, Any]:
-    bench_ingest, dedup_crowds = importlib.import_module("bench_ingest"), importlib.import_module("dedup_crowds")
-    bench_ingest.adopt_orphans()
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as folder:
-        return {"rows": dedup_crowds.crowds(options.data, Path(folder), words=options.words, crops=options.crops)}
+        made = importlib.import_module("dedup_crowds").crowds(
+            options.data, Path(folder), words=options.words, crops=options.crops
+        )
+        return {"rows": made}
 
 
 COMMANDS = {"quality": quality, "speed": speed, "semantic": semantic, "crowds": crowds}
@@ -93,10 +77,7 @@ COMMANDS = {"quality": quality, "speed": speed, "semantic": semantic, "crowds": 
 def lines(found: Any, depth: int = 0) -> list[str]:
     """Nested figures as indented lines, rows of figures as a table."""
     if isinstance(found, list) and found and isinstance(found[0], dict):
-        names = list(dict.fromkeys(name for row in found for name in row))
-        cells = [names, *([str(row.get(name, "")) for name in names] for row in found)]
-        widths = [max(len(row[place]) for row in cells) for place in range(len(names))]
-        return ["  " * depth + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+        return ["  " * depth + line for line in table(found)]
     out = []
     for name, value in found.items():
         if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
@@ -111,7 +92,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in COMMANDS:
         command = commands.add_parser(name)
-        command.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="where make_corpus.py lies")
+        command.add_argument("--shared", type=Path, default=SHARED, help="where make_corpus.py lies")
         command.add_argument("--json", action="store_true", dest="as_json")
         if name != "speed":
             command.add_argument("--data", type=Path, help="folder of truth sets (default: data in --shared)")
@@ -130,8 +111,7 @@ def main() -> None:
     if getattr(options, "data", True) is None:
         options.data = options.shared / "data"
     figures = COMMANDS[options.command](options)
-    found = {"about": about(), **figures}
-    print(json.dumps(found) if options.as_json else "\n".join(lines(found)))
+    publish(about(*VERSIONS), figures, lines(figures), as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,6 @@ rounds; read the ratios.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -29,6 +26,7 @@ from typing import Any
 import device_jpegs
 import numpy as np
 import torch
+from report import about, publish
 from torch.nn.attention.flex_attention import create_block_mask
 
 from shardkit.loader.batch import PixelForm, Sizes, lay_out
@@ -178,15 +176,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def about(device: str) -> dict[str, Any]:
-    name = torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
-    return {
-        "machine": f"{platform.system()} {platform.machine()}, {name}, load {os.getloadavg()[0]:.1f}",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
@@ -204,21 +193,19 @@ def main() -> None:
         print(f"blocks and patches are right on {device}; reference batch {reference_bytes()}")
         print(device_jpegs.check(device))
         return
-    begin = about(options.device)
+    facts = about("torch", device=torch.cuda.get_device_name() if options.device == "cuda" else None)
     found = measure(options)
-    if options.as_json:
-        print(json.dumps({"about": begin, **found}))
-        return
-    print(f"{begin['machine']}; Python {begin['python']}; torch {begin['torch']}")
-    print(f"reference batch: {found['bytes']['ours']:,} bytes, padded {found['bytes']['padded']:,}: "
-          f"{found['bytes']['fewer']} times fewer")  # fmt: skip
-    print(f"{found['tokens']} tokens, {found['images']} images of {found['side']} x {found['side']}, milliseconds:")
-    for name, value in found["milliseconds"].items():
-        print(f"  {name:28} {value:>10.3f}")
-    print(f"patches {found['patches_gb_per_second']} GB/s written, {found['patches_over_copy']} of a copy, "
-          f"{found['patches_over_padded_form']} times the padded form")  # fmt: skip
-    print(f"blocks {found['blocks_over_element_by_element']} times as fast as element by element")
-    print("\n".join(device_jpegs.lines(found["jpegs"])))
+    bytes_ = found["bytes"]
+    lines = [
+        f"reference batch: {bytes_['ours']:,} bytes, padded {bytes_['padded']:,}: {bytes_['fewer']} times fewer",
+        f"{found['tokens']} tokens, {found['images']} images of {found['side']} x {found['side']}, milliseconds:",
+        *(f"  {name:28} {value:>10.3f}" for name, value in found["milliseconds"].items()),
+        f"patches {found['patches_gb_per_second']} GB/s written, {found['patches_over_copy']} of a copy",
+        f"patches {found['patches_over_padded_form']} times the padded form",
+        f"blocks {found['blocks_over_element_by_element']} times as fast as element by element",
+        *device_jpegs.lines(found["jpegs"]),
+    ]
+    publish(facts, found, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from bench_ingest import Run, adopt_orphans, measured
-from bench_split import TARGETS, _row, _sorted, about, make_input
+from bench_split import TARGETS, _sorted, make_input
+from processes import Run, adopt_orphans, measured, shardkit
+from report import about, publish, row_of, table
 
 FORGOTTEN = "b.jsonl:17"
 
@@ -54,8 +55,7 @@ def bare(source: Path, out: Path) -> dict[str, Any]:
 
 
 def forget(source: Path, out: Path, workers: int) -> Run:
-    command = [sys.executable, "-m", "shardkit", "forget", source, "--source", FORGOTTEN, "-o", out]
-    return measured([*command, "--overwrite", "--workers", workers, "--json", "--quiet"])
+    return shardkit("forget", source, "--source", FORGOTTEN, "-o", out, "--overwrite", "--workers", workers)
 
 
 def check(source: Path, out: Path, left: int) -> None:
@@ -81,8 +81,8 @@ def compare(work: Path, *, examples: int, pictures: int, rounds: int) -> dict[st
         runs["bare loop"].append(measured(loop))
     answer = made[2].answer
     check(source, work / "out-2", runs["bare loop"][0].answer["examples"])
-    rows = [_row(name, found, answer["read"]) for name, found in runs.items()]
-    rows.append(_row("shardkit forget, 1 worker", [made[1]], answer["read"]))
+    rows = [row_of(name, found, answer["read"]) for name, found in runs.items()]
+    rows.append(row_of("shardkit forget, 1 worker", [made[1]], answer["read"]))
     return {
         "examples": answer["read"],
         "left_out": answer["excluded"],
@@ -105,21 +105,16 @@ def main() -> None:
         print(json.dumps(bare(*options.bare)))
         return
     adopt_orphans()
-    begin = about()
+    facts = about("shardkit", "numpy", "pyarrow", "py3langid")
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         found = compare(Path(folder), examples=options.examples, pictures=options.pictures, rounds=options.rounds)
-    if options.as_json:
-        print(json.dumps({"about": begin, **found}))
-        return
-    print(f"{begin['machine']}; Python {begin['python']}; {begin['versions']}")
-    columns = list(found["rows"][0])
-    cells = [columns, *([str(row[name]) for name in columns] for row in found["rows"])]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print("\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells))
-    print(
-        f"{found['left_out']} left out, {found['proof']['rows']} rows of tables searched; {found['ratio_to_bare']} times the bare loop"
-    )
-    print(f"as split is asked: under {TARGETS['MB']} MB a process at 1,000,000 examples")
+    searched = f"{found['left_out']} left out, {found['proof']['rows']} rows of tables searched"
+    lines = [
+        *table(found["rows"]),
+        f"{searched}; {found['ratio_to_bare']} times the bare loop",
+        f"as split is asked: under {TARGETS['MB']} MB a process at 1,000,000 examples",
+    ]
+    publish(facts, found, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

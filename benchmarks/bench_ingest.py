@@ -20,26 +20,21 @@ as many pictures kept as the bare loop could decode.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import os
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from corpora import ROOT, SHARED, inputs, make_corpus
+from processes import SHARDKIT, Run, adopt_orphans, measured
+from report import about, publish, table
 from writers import SUFFIXES, Picture
 
-ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("caption", "ocr", "obelics")
 TARGETS = {"of the bare loop": 0.85, "of its scaling": 0.9, "MB a worker": 600}
 
@@ -70,89 +65,11 @@ def pictures_of(kind: str, corpus: Path) -> list[Picture]:
     return [(str(folder / name), 0, (folder / name).stat().st_size) for name in names]
 
 
-# ---------------------------------------------------------------- measuring
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    seconds: float
-    cpu: float
-    """Seconds of the process and all that it started."""
-    parent_mb: float
-    worker_mb: float
-    """Peak resident memory of the process, and of the largest of its workers; 0 where there was none."""
-    answer: dict[str, object]
-
-
-def adopt_orphans() -> None:
-    """A process server outlives its parent for a moment; its CPU time is counted by whoever waits for it."""
-    if sys.platform == "linux":
-        set_child_subreaper = 36
-        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
-
-
-def measured(command: list[object]) -> Run:
-    """Run a command that prints one JSON object."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    peaks: dict[int, float] = {}
-    watch = threading.Thread(target=_watch, args=(process, peaks))
-    watch.start()
-    out, err = process.communicate()
-    seconds = time.perf_counter() - begin
-    watch.join()
-    _reap()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command[:6]))} ...: {err}")
-    own = peaks.pop(process.pid, 0.0)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    answer = json.loads(out.splitlines()[-1])
-    return Run(seconds=seconds, cpu=cpu, parent_mb=own, worker_mb=max(peaks.values(), default=0.0), answer=answer)
-
-
-def _watch(process: subprocess.Popen[str], peaks: dict[int, float]) -> None:
-    while process.poll() is None:
-        for pid in _family(process.pid):
-            try:
-                status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-            except OSError:
-                continue
-            for line in status.splitlines():
-                if line.startswith("VmHWM:"):
-                    peaks[pid] = int(line.split()[1]) * 1024 / 1e6
-        time.sleep(0.1)  # between two looks: the kernel keeps each peak, only processes that end in between are missed
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return
-    for child in children:
-        yield from _family(int(child))
-
-
-def _reap() -> None:
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
-
-
 # ---------------------------------------------------------------- the rounds
 def ingest_command(kind: str, corpus: Path, out: Path, workers: int, limit: int | None = None) -> list[object]:
-    pages = corpus / "obelics"
-    maps = [part for path in sorted(pages.glob("url_map*.jsonl")) for part in ("--url-map", path)]
-    inputs: dict[str, list[object]] = {
-        "caption": ["caption", *sorted((corpus / "captions").glob("*.tar"))],
-        "ocr": ["ocr", corpus / "ocr"],
-        "obelics": ["obelics", *sorted(pages.glob("*.parquet")), "--images", pages, *maps],
-    }
     more = [] if limit is None else ["--limit", limit]
     options = ["-o", out, "--source", kind, "--workers", workers, "--max-bad", 1, *more, "--json", "--quiet"]
-    return [sys.executable, "-m", "shardkit", "ingest", *inputs[kind], *options]
+    return [*SHARDKIT, "ingest", *inputs(kind, corpus), *options]
 
 
 def writer_command(python: str, name: str, listing: Path, out: Path, workers: int) -> list[object]:
@@ -282,35 +199,22 @@ def bench_memory(corpus: Path, work: Path, images: int) -> list[dict[str, float]
 
 
 def facts(corpus: Path, pythons: dict[str, str], absent: list[str]) -> dict[str, object]:
-    names = ("shardkit", "numpy", "pillow", "pyarrow", "xxhash", "webdataset")
-    versions = {name: version_in(sys.executable, name) for name in names}
+    known = about("shardkit", "numpy", "pillow", "pyarrow", "xxhash", "webdataset")
     if "mds" in pythons:
-        versions |= {f"{name} of mds": version_in(pythons["mds"], name) for name in ("numpy", "pillow", "xxhash")}
-        versions["mosaicml-streaming"] = version_in(pythons["mds"], "mosaicml-streaming")
+        python = pythons["mds"]
+        known["versions"] |= {f"{name} of mds": version_in(python, name) for name in ("numpy", "pillow", "xxhash")}
+        known["versions"]["mosaicml-streaming"] = version_in(python, "mosaicml-streaming")
     summary = json.loads((corpus / "summary.json").read_bytes())
     return {
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        "python": platform.python_version(),
-        "versions": versions,
+        **known,
         "absent": absent,
         "corpus": {key: summary[key] for key in ("items", "bytes") if key in summary},
     }
 
 
-def make_corpus(options: argparse.Namespace, work: Path) -> Path:
-    corpus = options.corpus or work / "corpus"
-    if not corpus.exists():
-        sizes = ["--images", options.images, "--pages", options.pages, "--docs", options.docs]
-        command = [sys.executable, options.shared / "make_corpus.py", "--out", corpus, *sizes]
-        subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    return corpus
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--shared", type=Path, default=ROOT.parent / "shared", help="where make_corpus.py and data/ lie"
-    )
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where make_corpus.py and data/ lie")
     parser.add_argument("--corpus", type=Path, help="one that is there already")
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--pages", type=int, default=5_000)
@@ -331,32 +235,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        corpus = make_corpus(options, work)
+        sizes = {"images": options.images, "pages": options.pages, "docs": options.docs}
+        corpus = make_corpus(options.shared / "make_corpus.py", options.corpus or work / "corpus", **sizes)
         kinds = options.kinds if options.rounds else []
         figures = [f for kind in kinds for f in bench_kind(kind, corpus, work, options.rounds, pythons)]
         memory = bench_memory(corpus, work, options.images) if options.memory else []
-        about = facts(corpus, pythons, absent)
+        known = facts(corpus, pythons, absent)
     found = ratios(figures)
-    if options.as_json:
-        body = {
-            "figures": [asdict(figure) for figure in figures],
-            "ratios": found,
-            "memory": memory,
-            "targets": TARGETS,
-        }
-        print(json.dumps({**about, **body}))
-        return
-    print(json.dumps(about, indent=2))
-    print(
-        f"{'what':20} {'workers':>7} {'images/s':>9} {'spread':>7} {'MB/s':>7} {'CPU s':>7} {'parent MB':>9} {'worker MB':>9}"
-    )
-    for f in figures:
-        rates = f"{f.images_per_second:9.1f} {f.spread:7.2f} {f.mb_per_second:7.1f} {f.cpu_seconds:7.1f}"
-        print(f"{f.what:20} {f.workers:7} {rates} {f.parent_mb:9.0f} {f.worker_mb:9.0f}")
-    for name, value in found.items():
-        print(f"{name:60} {value:6.3f}")
-    for row in memory:
-        print(f"memory at {row['images']} images: parent {row['parent_mb']:.0f} MB, worker {row['worker_mb']:.0f} MB")
+    rows = [asdict(figure) for figure in figures]
+    lines = [f"absent: {one}" for one in absent]
+    lines += table(rows) if rows else []
+    lines += [f"{name:60} {value:6.3f}" for name, value in found.items()]
+    lines += [
+        f"memory at {row['images']} images: parent {row['parent_mb']:.0f} MB, worker {row['worker_mb']:.0f} MB"
+        for row in memory
+    ]
+    body = {"figures": rows, "ratios": found, "memory": memory, "targets": TARGETS}
+    publish(known, body, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -26,21 +26,19 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from loader_peers import PACKAGES, PEERS
+from corpora import ROOT, SHARED
 from loader_samples import SHARES, Samples
+from peers import PACKAGES, PEERS
+from report import about, publish, table
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 SIDES = ("224", "448")
 CLOCKS = ("wall", "cpu")
 OURS = ("numpy", "pillow", "pyarrow", "simplejpeg", "torch")
@@ -223,22 +221,18 @@ def summary(figures: Figures, peers: list[str]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------- printing
-def cell(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def table(found: list[dict[str, Any]]) -> list[str]:
-    names = list(dict.fromkeys(name for row in found for name in row))
-    cells = [names, *([cell(row.get(name, "")) for name in names] for row in found)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(names))]
-    return ["  ".join(one.rjust(width) for one, width in zip(row, widths, strict=True)) for row in cells]
+def lines(found: dict[str, Any]) -> list[str]:
+    said = table(found["table"])
+    for clock in CLOCKS:
+        said += ["", f"ours over others, by {clock}:"]
+        said += [f"  {name:44} {value:.2f}" for name, value in found["by_clock"][clock].items()]
+    said += [f"{name}: {found[name]}" for name in ("resume_seconds", "resume_exact", "resume_behind_fastest_peer")]
+    return [*said, *(f"absent: {name}: {why}" for name, why in found["absent"].items())]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="where make_corpus.py lies")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where make_corpus.py lies")
     parser.add_argument("--images", type=int, default=8000, help="caption pairs")
     parser.add_argument("--docs", type=int, default=1500, help="documents of texts and pictures in turn")
     parser.add_argument("--rounds", type=int, default=3)
@@ -273,26 +267,17 @@ def main() -> None:
             (work / name / "written").touch()
         equal = assert_equal(work, python, peers)
         figures = Figures(measured(work, python, peers, options))
-        about = {
-            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-            "python": platform.python_version(),
-            "versions": {name: metadata.version(name) for name in OURS} | {name: versions[name] for name in peers},
+        facts = about(*OURS)
+        facts["versions"] |= {name: versions[name] for name in peers}
+        found = {
+            **summary(figures, peers),
+            "table": rows(figures),
             "absent": absent,
             "equal": equal,
             "peculiar": {name: PEERS[name].peculiar for name in peers},
             "rounds": options.rounds,
         }
-        found = {**summary(figures, peers), "table": rows(figures), "about": about}
-    if options.as_json:
-        print(json.dumps(found))
-        return
-    print(json.dumps(about, indent=2))
-    print("\n".join(table(found["table"])))
-    for clock in CLOCKS:
-        print(f"\nours over others, by {clock}:")
-        print("\n".join(f"  {name:44} {value:.2f}" for name, value in found["by_clock"][clock].items()))
-    for name in ("resume_seconds", "resume_exact", "resume_behind_fastest_peer"):
-        print(f"{name}: {found[name]}")
+    publish(facts, found, lines(found), as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from report import about, publish, table
 
 from shardkit.loader import state as states
 from shardkit.sequence.packers import PACKERS
@@ -240,7 +239,8 @@ def loader_restores(path: Path, rounds: int) -> dict[str, float]:
         seconds = []
         for _ in range(rounds):
             with StreamingLoader(dataset, max_tokens=max_tokens, global_batch=8) as loader:
-                state = {**loader.state_dict(), **states.write_cursor(plan, cursor), "num_steps": plan.num_steps(0)}
+                place = {**states.write_cursor(plan, cursor), "num_steps": plan.num_steps(0)}
+                state = states.sealed({**loader.state_dict(), **place})
                 started = time.perf_counter()
                 loader.load_state_dict(json.loads(json.dumps(state)))
                 batch = next(iter(loader))
@@ -265,8 +265,6 @@ def main() -> None:
         check_places(small["web"], mixture)
     many = documents("web", max(options.sequences // 5, 8192))
     figures = {
-        "machine": {"cpu": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "numpy": np.__version__,
         "packers": packers(small),
         "packer_rates": packer_rates(many, options.rounds),
         "plan_rates": plan_rates(many, options.rounds),
@@ -276,7 +274,7 @@ def main() -> None:
     if options.dataset:
         figures["loader_restores"] = loader_restores(options.dataset, options.rounds)
     figures["reached"] = reached(figures)
-    sys.stdout.write(json.dumps(figures) + "\n" if options.json else text_of(figures))
+    publish(about("shardkit", "numpy"), figures, lines(figures), as_json=options.json)
 
 
 def reached(figures: dict[str, Any]) -> dict[str, bool]:
@@ -293,38 +291,38 @@ def reached(figures: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def text_of(figures: dict[str, Any]) -> str:
-    names = ("patches", "fill", "1 limit", "delay p99", "max", "bound", "autocorr", "1 limit/s", "2 limits/s")
-    lines = [
-        f"python {figures['machine']['python']}, numpy {figures['numpy']}, {figures['machine']['cpu']}",
-        f"{'documents, packer':26} " + " ".join(f"{name:>10}" for name in names),
+def lines(figures: dict[str, Any]) -> list[str]:
+    rows = [
+        {
+            "documents": row["kind"],
+            "packer": row["packer"],
+            "patches": row["max_patches"],
+            "fill": row["fill"],
+            "1 limit": row["fill_tokens_only"],
+            "delay p99": row["delay_p99"],
+            "max": row["delay_max"],
+            "bound": row["delay_bound"],
+            "autocorr": row["autocorrelation"],
+            "1 limit/s": figures["packer_rates"][row["packer"]]["limits_1"],
+            "2 limits/s": figures["packer_rates"][row["packer"]]["limits_2"],
+        }
+        for row in figures["packers"]
     ]
-    for row in figures["packers"]:
-        rates = figures["packer_rates"][row["packer"]]
-        cells = (
-            f"{row['max_patches']}",
-            f"{row['fill']:.4f}",
-            f"{row['fill_tokens_only']:.4f}",
-            f"{row['delay_p99']}",
-            f"{row['delay_max']}",
-            f"{row['delay_bound']}",
-            f"{row['autocorrelation']:.3f}",
-            f"{rates['limits_1']:,.0f}",
-            f"{rates['limits_2']:,.0f}",
-        )
-        lines.append(f"{row['kind'] + ' ' + row['packer']:26} " + " ".join(f"{cell:>10}" for cell in cells))
-    lines += [f"plan, {name}: {rate:,.0f} sequences/s" for name, rate in figures["plan_rates"].items()]
-    lines += [
-        f"{figures['sequences']:,} sequences, {name}: {one['seconds']:.3f} s to the first step, a block in {one['block_ms']:.1f} ms"
-        for name, one in figures["restores"].items()
+    return [
+        *table(rows),
+        *(f"plan, {name}: {rate:,.0f} sequences/s" for name, rate in figures["plan_rates"].items()),
+        *(
+            f"{figures['sequences']:,} sequences, {name}: {one['seconds']:.3f} s to the first step, "
+            f"a block in {one['block_ms']:.1f} ms"
+            for name, one in figures["restores"].items()
+        ),
+        *(
+            f"loader of {figures['loader_restores']['sequences']:,.0f} sequences {name}: {seconds:.3f} s to the first batch"
+            for name, seconds in figures.get("loader_restores", {}).items()
+            if name.startswith("at")
+        ),
+        *(f"{'reached' if whether else 'MISSED'}: {name}" for name, whether in figures["reached"].items()),
     ]
-    lines += [
-        f"loader of {figures['loader_restores']['sequences']:,.0f} sequences {name}: {seconds:.3f} s to the first batch"
-        for name, seconds in figures.get("loader_restores", {}).items()
-        if name.startswith("at")
-    ]
-    lines += [f"{'reached' if whether else 'MISSED'}: {name}" for name, whether in figures["reached"].items()]
-    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -12,22 +12,19 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
-import platform
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
+from processes import shardkit as run
+from report import about, publish, table
 
 from shardkit.store.dataset import Dataset
 
@@ -47,24 +44,10 @@ class Figure:
     """Peak memory of the command."""
 
 
-LAUNCHER = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
-"""
-"""A small process that starts the command: what is started by a large one is counted as large from the beginning."""
-
-
 def shardkit(*arguments: object) -> tuple[float, float]:
     """Wall seconds and peak memory, in MB, of a command."""
-    command = [sys.executable, "-m", "shardkit", *map(str, arguments), "--quiet"]
-    begin = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", LAUNCHER, *command], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"shardkit {' '.join(map(str, arguments))}: exit code {done.returncode}")
-    scale = 1e6 if sys.platform == "darwin" else 1e3  # ru_maxrss is in bytes there, in kB here
-    return time.perf_counter() - begin, int(done.stdout) / scale
+    done = run(*arguments)
+    return done.seconds, done.parent_mb
 
 
 def timed(call: Callable[[], set[str]]) -> tuple[float, set[str]]:
@@ -178,21 +161,9 @@ def main() -> None:
         figures = (
             select_figures(work, given.rows) + growth_figures(work, given.rows) + shrink_figures(work, given.images)
         )
-    machine = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in ("pyarrow", "pillow", "lark")},
-    }
-    if given.json:
-        print(json.dumps({**machine, "figures": [asdict(figure) for figure in figures]}))
-        return
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
-    print(f"{'':32} {'items':>9} {'seconds':>9} {'items/s':>9} {'floor s':>9} {'MB':>6}")
-    for one in figures:
-        rate = one.items / one.seconds
-        print(
-            f"{one.what:32} {one.items:>9} {one.seconds:>9.2f} {rate:>9.0f} {one.floor:>9.2f} {one.megabytes:>6.0f}  {one.floor_is}"
-        )
+    rows = [{**asdict(one), "items_per_second": one.items / one.seconds} for one in figures]
+    facts = about("shardkit", "pyarrow", "pillow", "lark")
+    publish(facts, {"figures": rows}, table(rows), as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -22,17 +20,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from corpora import SHARED, inputs, make_corpus
 from PIL import Image
+from processes import SHARDKIT
+from report import about, publish, table
 
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
 
-ROOT = Path(__file__).resolve().parent.parent
 SIDE = 56
 """Pixels to which the recipe scales a picture."""
 PACK = 4096
@@ -63,7 +62,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def shardkit(*arguments: object) -> dict[str, object]:
-    command = [sys.executable, "-m", "shardkit", *map(str, arguments), "--json", "--quiet"]
+    command = [*SHARDKIT, *map(str, arguments), "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"shardkit {' '.join(map(str, arguments))}: {done.stderr}")
@@ -117,16 +116,6 @@ def decode_with(pictures: list[Picture], workers: int) -> int:
         return sum(pool.map(decode_pictures, parts))
 
 
-def ingest_commands(corpus: Path, out: Path) -> dict[str, list[object]]:
-    pages = corpus / "obelics"
-    maps = [part for path in sorted(pages.glob("url_map*.jsonl")) for part in ("--url-map", path)]
-    return {
-        "caption": ["ingest", "caption", *sorted((corpus / "captions").glob("*.tar")), "-o", out / "captions"],
-        "ocr": ["ingest", "ocr", corpus / "ocr", "-o", out / "pages"],
-        "obelics": ["ingest", "obelics", *sorted(pages.glob("*.parquet")), "--images", pages, *maps, "-o", out / "web"],
-    }
-
-
 def raw_files(corpus: Path) -> dict[str, list[Path]]:
     return {"caption": files(corpus / "captions"), "ocr": files(corpus / "ocr"), "obelics": files(corpus / "obelics")}
 
@@ -139,11 +128,11 @@ def bench_ingest(corpus: Path, work: Path, rounds: int) -> Iterator[Figure]:
         pictures = pictures_of(paths)
         ours, reading, decoding = [], [], []
         for index in range(rounds):
-            command = ingest_commands(corpus, work / f"round-{index}")[kind]
             reading.append(timed(lambda paths=paths: read_all(paths)))
             decoding.append(timed(lambda pictures=pictures: decode_with(pictures, WORKERS)))
             begin = time.perf_counter()
-            summary = shardkit(*command, "--workers", WORKERS, "--max-bad", 1)
+            out = ["-o", work / f"round-{index}" / kind, "--workers", WORKERS, "--max-bad", 1]
+            summary = shardkit("ingest", *inputs(kind, corpus), *out)
             ours.append(time.perf_counter() - begin)
             ids.setdefault(kind, set()).add(summary["id"])
         assert len(ids[kind]) == 1, f"{kind}: rounds gave different datasets"
@@ -162,7 +151,7 @@ def prepare(work: Path, shared: Path) -> Path:
     """dedup, split and tokenize the first round; returns the tokenized dataset."""
     base = work / "round-0"
     shardkit(
-        "dedup", base / "captions", base / "pages", base / "web", "-o", work / "clean", "--max-removed-per-source", 1
+        "dedup", base / "caption", base / "ocr", base / "obelics", "-o", work / "clean", "--max-removed-per-source", 1
     )
     shardkit("split", work / "clean", "-o", work / "split", "--ratios", "train=0.9,val=0.05,test=0.05")
     tokenizer = shared / "data" / "tokenizers" / "minimind"
@@ -261,12 +250,9 @@ def bench_resume(tokens: Path, rounds: int) -> Iterator[Figure]:
 
 
 def facts(corpus: Path) -> dict[str, object]:
-    names = ("shardkit", "numpy", "pillow", "pyarrow", "torch")
     summary = json.loads((corpus / "summary.json").read_bytes())
     return {
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in names},
+        **about("shardkit", "numpy", "pillow", "pyarrow", "torch"),
         "corpus": {key: summary[key] for key in ("items", "bytes") if key in summary},
         "settings": {"side": SIDE, "max_tokens": PACK, "workers": WORKERS},
     }
@@ -274,9 +260,7 @@ def facts(corpus: Path) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--shared", type=Path, default=ROOT.parent / "shared", help="where make_corpus.py and data/ lie"
-    )
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where make_corpus.py and data/ lie")
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--pages", type=int, default=500)
     parser.add_argument("--docs", type=int, default=500)
@@ -287,29 +271,16 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
-        corpus = work / "corpus"
-        if not corpus.exists():
-            sizes = ["--images", options.images, "--pages", options.pages, "--docs", options.docs]
-            command = [sys.executable, options.shared / "make_corpus.py", "--out", corpus, *sizes]
-            subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        sizes = {"images": options.images, "pages": options.pages, "docs": options.docs}
+        corpus = make_corpus(options.shared / "make_corpus.py", work / "corpus", **sizes)
         figures = list(bench_ingest(corpus, work, options.rounds))
         tokens = prepare(work, options.shared)
         for bench in (bench_reading, bench_plan, bench_resume):
             figures += bench(tokens, options.rounds)
-        about = facts(corpus)
+        known = facts(corpus)
 
-    if options.as_json:
-        print(json.dumps({**about, "figures": [{**asdict(figure), "ratio": figure.ratio} for figure in figures]}))
-        return
-    print(json.dumps(about, indent=2))
-    print(f"{'what':18} {'unit':12} {'ours':>12} {'floor':>12} {'ratio':>7}  floor is")
-    for figure in figures:
-        ours, floor = written(figure.ours), written(figure.floor)
-        print(f"{figure.what:18} {figure.unit:12} {ours:>12} {floor:>12} {figure.ratio:7.3f}  {figure.floor_is}")
-
-
-def written(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    rows = [{**asdict(figure), "ratio": figure.ratio} for figure in figures]
+    publish(known, {"figures": rows}, table(rows), as_json=options.as_json)
 
 
 if __name__ == "__main__":

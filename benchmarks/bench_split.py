@@ -19,19 +19,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
-import statistics
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from bench_ingest import Run, adopt_orphans, measured
+from processes import Run, adopt_orphans, measured, shardkit
+from report import about, publish, row_of, table
 
 RATIOS = {"train": 0.9, "val": 0.05, "test": 0.05}
 SOURCES = {"a": 0.5, "b": 0.25, "c": 0.15, "d": 0.09, "e": 0.01}
@@ -45,7 +42,6 @@ def make_input(work: Path, examples: int, pictures: int) -> Path:
     """Five sources of made-up sentences, ingested and deduplicated."""
     chance = random.Random(1)
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(20_000)]
-    shard = [sys.executable, "-m", "shardkit"]
     datasets = []
     for source, share in SOURCES.items():
         file, count = work / f"{source}.jsonl", int(examples * share)
@@ -61,10 +57,10 @@ def make_input(work: Path, examples: int, pictures: int) -> Path:
                     row |= {"text": f"<image>{row['text']}", "images": [str(picture)]}
                 out.write(json.dumps(row) + "\n")
         datasets.append(work / f"in-{source}")
-        command = [*shard, "ingest", "rows", file, "-o", datasets[-1], "--source", source, "--group-by", "book"]
-        measured([*command, "--images", work, "--json", "--quiet"])
+        options = ["-o", datasets[-1], "--source", source, "--group-by", "book", "--images", work]
+        shardkit("ingest", "rows", file, *options)
     clean = work / "clean"
-    measured([*shard, "dedup", *datasets, "-o", clean, "--max-removed-per-source", 1, "--json", "--quiet"])
+    shardkit("dedup", *datasets, "-o", clean, "--max-removed-per-source", 1)
     return clean
 
 
@@ -107,8 +103,8 @@ def bare(source: Path, out: Path) -> dict[str, Any]:
 
 def split(source: Path, out: Path, workers: int) -> Run:
     ratios = ",".join(f"{name}={share}" for name, share in RATIOS.items())
-    command = [sys.executable, "-m", "shardkit", "split", source, "-o", out, "--ratios", ratios, "--overwrite"]
-    return measured([*command, "--shard-size", SHARD_BYTES, "--workers", workers, "--json", "--quiet"])
+    options = ["--overwrite", "--shard-size", SHARD_BYTES, "--workers", workers]
+    return shardkit("split", source, "-o", out, "--ratios", ratios, *options)
 
 
 def check(source: Path, out: Path, answer: dict[str, Any], examples: int) -> None:
@@ -150,8 +146,8 @@ def compare(work: Path, *, examples: int, pictures: int, rounds: int) -> dict[st
         if number:
             runs["shardkit split"].append(split(source, work / f"again-{number}", 2))
         runs["bare loop"].append(measured(loop))
-    rows = [_row(name, found, answer["read"]) for name, found in runs.items()]
-    rows.append(_row("shardkit split, 1 worker", [made[1]], answer["read"]))
+    rows = [row_of(name, found, answer["read"]) for name, found in runs.items()]
+    rows.append(row_of("shardkit split, 1 worker", [made[1]], answer["read"]))
     return {
         "examples": answer["read"],
         "components": answer["groups"]["components"],
@@ -159,29 +155,6 @@ def compare(work: Path, *, examples: int, pictures: int, rounds: int) -> dict[st
         "ratio_to_bare": round(rows[0]["seconds"] / rows[1]["seconds"], 2),
         "prefixes": answer["prefixes"],
         "targets": TARGETS,
-    }
-
-
-def _row(name: str, runs: list[Run], examples: int) -> dict[str, Any]:
-    seconds = statistics.median(run.seconds for run in runs)
-    return {
-        "what": name,
-        "seconds": round(seconds, 2),
-        "examples_per_second": round(examples / seconds),
-        "cpu_seconds": round(statistics.median(run.cpu for run in runs), 2),
-        "parent_mb": round(max(run.parent_mb for run in runs)),
-        "worker_mb": round(max(run.worker_mb for run in runs)),
-        "rounds": len(runs),
-    }
-
-
-def about() -> dict[str, Any]:
-    names = ("shardkit", "numpy", "pyarrow", "py3langid")
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    return {
-        "machine": machine,
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in names},
     }
 
 
@@ -198,24 +171,20 @@ def main() -> None:
         print(json.dumps(bare(*options.bare)))
         return
     adopt_orphans()
-    begin = about()
+    facts = about("shardkit", "numpy", "pyarrow", "py3langid")
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         found = compare(Path(folder), examples=options.examples, pictures=options.pictures, rounds=options.rounds)
-    if options.as_json:
-        print(json.dumps({"about": begin, **found}))
-        return
-    print(f"{begin['machine']}; Python {begin['python']}; {begin['versions']}")
-    columns = list(found["rows"][0])
-    cells = [columns, *([str(row[name]) for name in columns] for row in found["rows"])]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print("\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells))
-    print(f"{found['components']} components; {found['ratio_to_bare']} times the bare loop")
+    lines = [*table(found["rows"])]
+    lines.append(f"{found['components']} components; {found['ratio_to_bare']} times the bare loop")
     for name, prefix in found["prefixes"].items():
-        print(
+        lines.append(
             f"  {name}: of {prefix['shards']} shards the worst prefix strays {prefix['worst_deviation']:.3%} from the share of "
             f"source {prefix['source']}, after {prefix['after_shards']}"
         )
-    print(f"asked: under {TARGETS['seconds']} s and {TARGETS['MB']} MB a process at 1,000,000 examples on 2 cores")
+    lines.append(
+        f"asked: under {TARGETS['seconds']} s and {TARGETS['MB']} MB a process at 1,000,000 examples on 2 cores"
+    )
+    publish(facts, found, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from bench_ingest import Run, adopt_orphans, measured
+from processes import Run, adopt_orphans, measured, shardkit
+from report import about, publish, table
 
 TARGET = 0.8
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +66,7 @@ def make_input(work: Path, kind: str, known: list[str], megabytes: float) -> Pat
             out.write(line + "\n")
     made = work / f"{kind}-{megabytes:g}"
     form = "text" if kind == "documents" else "chat"
-    measured([sys.executable, "-m", "shardkit", "ingest", form, file, "-o", made, "--json", "--quiet"])
+    shardkit("ingest", form, file, "-o", made)
     file.unlink()
     return made
 
@@ -115,9 +113,8 @@ def run_bare(dataset: Path, tokenizer: Path, workers: int) -> Run:
 
 
 def run_ours(dataset: Path, out: Path, tokenizer: Path, kind: str, workers: int) -> Run:
-    command = [sys.executable, "-m", "shardkit", "tokenize", dataset, "-o", out, "--tokenizer", tokenizer]
-    command += ["--recipe", RECIPES[kind], "--max-tokens", MAX_TOKENS, "--workers", workers]
-    return measured([*command, "--overwrite", "--json", "--quiet"])
+    options = ["--recipe", RECIPES[kind], "--max-tokens", MAX_TOKENS, "--workers", workers, "--overwrite"]
+    return shardkit("tokenize", dataset, "-o", out, "--tokenizer", tokenizer, *options)
 
 
 def check(dataset: Path, out: Path, tokenizer: Path, kind: str) -> None:
@@ -192,16 +189,6 @@ def memory(work: Path, known: list[str], tokenizer: Path, megabytes: float) -> l
     return rows
 
 
-def about() -> dict[str, Any]:
-    names = ("shardkit", "tokenizers", "pyarrow", "numpy")
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-    return {
-        "machine": machine,
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in names},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="the folder of shared data")
@@ -218,7 +205,7 @@ def main() -> None:
         print(json.dumps(bare(*options.bare)))
         return
     adopt_orphans()
-    begin = about()
+    facts = about("shardkit", "tokenizers", "pyarrow", "numpy")
     known = sentences(options.shared)
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         work = Path(folder)
@@ -227,16 +214,9 @@ def main() -> None:
             dataset = make_input(work, kind, known, options.megabytes)
             rows += compare(work, dataset, options.tokenizer, kind, options.rounds)
         sizes = memory(work, known, options.tokenizer, options.megabytes) if options.memory else []
-    if options.as_json:
-        print(json.dumps({"about": begin, "rows": rows, "memory": sizes, "target": TARGET}))
-        return
-    print(f"{begin['machine']}; Python {begin['python']}; {begin['versions']}")
-    for table in filter(None, (rows, sizes)):
-        columns = list(table[0])
-        cells = [columns, *([str(row[name]) for name in columns] for row in table)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        print("\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells))
-    print(f"asked: a ratio of at least {TARGET}")
+    found = {"rows": rows, "memory": sizes, "target": TARGET}
+    lines = [*table(rows), *(table(sizes) if sizes else []), f"asked: a ratio of at least {TARGET}"]
+    publish(facts, found, lines, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import platform
 import random
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +30,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from processes import SHARDKIT
+from report import about, publish, table
 
 from shardkit.digest import fingerprint, xxh3
 from shardkit.prepare.lineage.trace import Tracer
@@ -278,9 +277,7 @@ def command(path: Path, kind: str, asked: str) -> tuple[float, float]:
     """Seconds from start to end, and CPU seconds."""
     words = ["--source", asked] if kind == "source" else [asked]
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "shardkit", "trace", str(path), *words, "--json"], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([*SHARDKIT, "trace", str(path), *words, "--json"], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - begin, cpu
@@ -298,7 +295,7 @@ def memory() -> int | None:
 def save_plan(path: Path) -> tuple[str, int]:
     """Digest of a saved plan, and its steps."""
     words = ["plan", str(path), "--max-tokens", str(MAX_TOKENS), "--save", "--json", "--quiet"]
-    done = subprocess.run([sys.executable, "-m", "shardkit", *words], check=True, capture_output=True, text=True)
+    done = subprocess.run([*SHARDKIT, *words], check=True, capture_output=True, text=True)
     figures = json.loads(done.stdout)
     return figures["plan"], figures["steps"]
 
@@ -327,29 +324,31 @@ def main() -> None:
         numbers = [draw.randrange(count) for _ in range(options.lookups)]
         check(Tracer(tokens.path), asked, numbers[:5])
         found = measure(tokens.path, asked, numbers, options.commands)
-    facts = {
+    figures = {
         "examples": count,
         "seconds_to_make": round(made, 1),
         "megabytes": memory(),
         "lookups": found,
         "limits": LIMITS,
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "pyarrow": pa.__version__,
     }
-    if options.json:
-        print(json.dumps(facts))
-        return
-    print(f"{count} examples, {facts['cpus']} CPUs, Python {facts['python']}, pyarrow {facts['pyarrow']}")
-    print(f"{'':10} {'in process ms':>14} {'p95 ms':>8} {'first s':>8} {'command s':>10} {'its CPU s':>10}")
-    for kind, times in found.items():
-        print(
-            f"{kind:10} {times['in process'] * 1e3:14.1f} {times['p95'] * 1e3:8.1f} {times['first']:8.2f} "
-            f"{times['command']:10.2f} {times['command cpu']:10.2f}"
+    rows = [
+        {
+            "look-up": kind,
+            "in process ms": 1e3 * times["in process"],
+            "p95 ms": 1e3 * times["p95"],
+            "first s": times["first"],
+            "command s": times["command"],
+            "its CPU s": times["command cpu"],
+        }
+        for kind, times in found.items()
+    ]
+    asked_for = f"{LIMITS['in process'] * 1e3:.0f} ms in process (median), {LIMITS['command']} s for the command"
+    lines = [f"{count} examples", *table(rows), f"asked: {asked_for}"]
+    if figures["megabytes"] is not None:
+        lines.append(
+            f"memory after it, without mapped files: {figures['megabytes']} MB, every table read whole by then"
         )
-    print(f"asked: {LIMITS['in process'] * 1e3:.0f} ms in process (median), {LIMITS['command']} s for the command")
-    if facts["megabytes"] is not None:
-        print(f"memory after it, without mapped files: {facts['megabytes']} MB, every table read whole by then")
+    publish(about("shardkit", "pyarrow"), figures, lines, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
-import platform
 import random
 import subprocess
 import sys
@@ -25,8 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageDraw, ImageFont
+from processes import SHARDKIT
+from report import about, publish, table
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
@@ -78,7 +76,7 @@ def prove(folder: Path, *, pictures: int, steps: int, seeds: int, threads: int) 
         ),
     }.items():
         began = time.perf_counter()
-        command = [sys.executable, "-m", "shardkit", stage, *arguments, "--quiet", "--workers", "2"]
+        command = [*SHARDKIT, stage, *arguments, "--quiet", "--workers", "2"]
         subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
         seconds[stage] = time.perf_counter() - began
 
@@ -142,22 +140,26 @@ def write_tokenizer(file: Path) -> None:
     tokenizer.save(str(file))
 
 
-def show(proof: Proof) -> None:
-    print(f"{proof.pictures} pictures, {proof.steps} steps a seed, {HELD_BACK} held-back words")
-    print(f"{'':12} {'right':>8} {'permuted':>9} {'difference':>11} {'error':>7}")
-    rows = [(f"seed {seed}", figure) for seed, figure in enumerate(proof.by_seed)]
-    for name, figure in [*rows, ("over seeds", proof.figure)]:
-        print(
-            f"{name:12} {figure.right:8.4f} {figure.permuted:9.4f} {figure.difference:+11.4f} {figure.standard_error:7.4f}"
-        )
-    print("nats a target token; the error is the standard error over the words")
-    for name, seconds in proof.seconds.items():
-        print(f"{name:14} {seconds:7.1f} s")
-    print(f"{'all':14} {sum(proof.seconds.values()):7.1f} s")
-    print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
-    )
-    print("vision is used" if proof.holds else "NOT SHOWN: the difference is within two standard errors")
+def lines(proof: Proof) -> list[str]:
+    seeds = [(f"seed {seed}", figure) for seed, figure in enumerate(proof.by_seed)]
+    rows = [
+        {
+            "": name,
+            "right": figure.right,
+            "permuted": figure.permuted,
+            "difference": figure.difference,
+            "error": figure.standard_error,
+        }
+        for name, figure in [*seeds, ("over seeds", proof.figure)]
+    ]
+    seconds = [*proof.seconds.items(), ("all", sum(proof.seconds.values()))]
+    return [
+        f"{proof.pictures} pictures, {proof.steps} steps a seed, {HELD_BACK} held-back words",
+        *table(rows),
+        "nats a target token; the error is the standard error over the words",
+        *(f"{name:14} {value:7.1f} s" for name, value in seconds),
+        "vision is used" if proof.holds else "NOT SHOWN: the difference is within two standard errors",
+    ]
 
 
 def main() -> int:
@@ -172,10 +174,8 @@ def main() -> int:
         proof = prove(
             Path(folder), pictures=options.pictures, steps=options.steps, seeds=options.seeds, threads=options.threads
         )
-    if options.json:
-        print(json.dumps({**asdict(proof), "holds": proof.holds}))
-    else:
-        show(proof)
+    found = {**asdict(proof), "holds": proof.holds}
+    publish(about("shardkit", "torch"), found, lines(proof), as_json=options.json)
     return 0 if proof.holds else 1
 
 

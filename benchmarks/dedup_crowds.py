@@ -13,15 +13,12 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench_ingest import measured
 from PIL import Image
-
-SHARDKIT = [sys.executable, "-m", "shardkit"]
+from processes import shardkit
 
 
 def crowds(data: Path, work: Path, *, words: int, crops: int) -> list[dict[str, Any]]:
@@ -66,9 +63,8 @@ def cut(photograph: Path, folder: Path, count: int) -> Path:
 
 
 def figures(what: str, source: list[object], work: Path) -> dict[str, Any]:
-    quiet = ["--json", "--quiet", "--workers", 2]
     made, clean, parts = (work.with_name(f"{work.name}-{name}") for name in ("in", "clean", "split"))
-    pictures = measured([*SHARDKIT, "ingest", *source, "-o", made, *quiet]).answer["kept"]
+    pictures = shardkit("ingest", *source, "-o", made, "--workers", 2).answer["kept"]
     # All of a crowd may be one group, and one split empty.
     runs = {
         "dedup": [
@@ -89,7 +85,7 @@ def figures(what: str, source: list[object], work: Path) -> dict[str, Any]:
     }
     row: dict[str, Any] = {"what": what, "pictures": pictures}
     for name, command in runs.items():
-        run = measured([*SHARDKIT, *command, *quiet])
+        run = shardkit(*command, "--workers", 2)
         row |= {f"{name} cpu s": round(run.cpu, 1), f"{name} MB": round(run.parent_mb)}
         if name == "dedup":
             row["kept"] = run.answer["kept"]

@@ -15,8 +15,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import subprocess
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import make_corpus
 from PIL import Image, ImageOps
 
 from shardkit.prepare.dedup import perceptual as matcher
@@ -227,12 +226,7 @@ def corpus(data: Path, out: Path, *, images: int = 0, num_pages: int = 0, invoic
     script = data.parent / "make_corpus.py"
     if not script.exists():
         return None
-    sizes = {"--images": images, "--pages": num_pages, "--invoices": invoices, "--docs": 0}
-    words = [str(word) for pair in sizes.items() for word in pair]
-    subprocess.run(
-        [sys.executable, str(script), "--out", str(out), "--data", str(data), *words], check=True, capture_output=True
-    )
-    return out
+    return make_corpus(script, out, data=data, images=images, pages=num_pages, invoices=invoices, docs=0)
 
 
 def read_truth(path: Path, name: str) -> Iterator[Item]:

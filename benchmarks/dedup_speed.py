@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_ingest import Run
-from bench_ingest import measured as run
+from processes import Run, measured, shardkit
 
 from shardkit.prepare.components import components
 from shardkit.prepare.dedup.buckets import BandFile, PairSet, bucket_pairs
@@ -215,24 +214,23 @@ def speed(corpus: Path, work: Path, *, sizes: Sequence[int], peer_texts: int, si
         corpus: of make_corpus.py, with texts; its captions are deduplicated together with the texts where it has any.
         peer_texts: texts that datatrove gets; its rate is stated for them.
     """
-    shard = [sys.executable, "-m", "shardkit"]
     files = sorted((corpus / "texts").glob("*.jsonl"))
     rows, datasets = [], []
     for size in sizes:
         datasets.append(work / f"texts-{size}")
-        run([*shard, "ingest", "rows", *files, "-o", datasets[-1], "--limit", size, "--json", "--quiet"])
+        shardkit("ingest", "rows", *files, "-o", datasets[-1], "--limit", size)
         rows.append(dedup(f"shardkit, {size} texts", [datasets[-1]], work, "text"))
     if tars := sorted((corpus / "captions").glob("*.tar")):
         pictures = work / "captions"
-        run([*shard, "ingest", "caption", *tars, "-o", pictures, "--max-bad", 1, "--json", "--quiet"])
+        shardkit("ingest", "caption", *tars, "-o", pictures, "--max-bad", 1)
         rows.append(dedup("shardkit, texts and images, all levels", [datasets[-1], pictures], work, None))
     whole, sample = used(files, sizes[-1]), used(files, peer_texts)
     for name, paths in {"rensa": whole, "datatrove": sample}.items():
         if importlib.util.find_spec(name):
-            rows.append(figure(name, run([sys.executable, __file__, name, *paths, "--procs", 2])))
+            rows.append(figure(name, measured([sys.executable, __file__, name, *paths, "--procs", 2])))
         else:
             rows.append({"what": name, "absent": "not installed"})
-    alone = run([sys.executable, __file__, "bands", "--signatures", signatures, "--bands", 14])
+    alone = measured([sys.executable, __file__, "bands", "--signatures", signatures, "--bands", 14])
     return {"rows": rows, "bands": alone.answer}
 
 
@@ -250,7 +248,7 @@ def used(files: Sequence[Path], texts: int) -> list[Path]:
 def dedup(what: str, datasets: Sequence[Path], work: Path, levels: str | None) -> dict[str, Any]:
     more: list[object] = [] if levels is None else ["--level", levels]
     options = ["-o", work / "view", "--overwrite", "--max-removed-per-source", 1, "--workers", 2, *more]
-    return figure(what, run([sys.executable, "-m", "shardkit", "dedup", *datasets, *options, "--json", "--quiet"]))
+    return figure(what, shardkit("dedup", *datasets, *options))
 
 
 def figure(what: str, found: Run) -> dict[str, Any]:

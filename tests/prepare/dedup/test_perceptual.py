@@ -1,10 +1,8 @@
 """Images that look alike: copies are found, others are not, pages only with the same figures; figures on real truth sets."""
 
-import importlib.util
 import io
-import sys
-from pathlib import Path
 
+import dedup_images  # of benchmarks/
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,8 +11,6 @@ from PIL import Image, ImageOps
 from shardkit.media.phash import looks
 from shardkit.prepare.dedup import perceptual
 from tests.media.test_phash import page, scene
-
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
 def table(images):
@@ -147,20 +143,8 @@ def test_evidence_says_what_differs():
     assert perceptual.evidence(0.97, [256, 8, 4]) == "8 of 256 bits inside the best window differ, mirrored"
 
 
-@pytest.fixture(scope="module")
-def bench():
-    spec = importlib.util.spec_from_file_location("dedup_images", BENCHMARKS / "dedup_images.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["dedup_images"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["dedup_images"]
-
-
-def test_quality_on_the_truth_sets(shared, bench):
-    found = bench.perceptual(shared / "data", num_captions=0)
+def test_quality_on_the_truth_sets(shared):
+    found = dedup_images.perceptual(shared / "data", num_captions=0)
     assert found["precision"] == found["with_transforms"]["precision"] == 1.0
     assert found["recall"] >= 0.98
     assert found["distinct_removed"] == 0
@@ -174,7 +158,7 @@ def test_quality_on_the_truth_sets(shared, bench):
     assert min(turned[name] for name in ("mirror", "flip", "turn90")) >= 0.85
 
 
-def test_quality_on_made_pages(shared, bench):
-    found = bench.pages(shared / "data", num_pages=60, num_invoices=100)
+def test_quality_on_made_pages(shared):
+    found = dedup_images.pages(shared / "data", num_pages=60, num_invoices=100)
     assert found["distinct_removed"] == 0
     assert found["planted_found"] == found["planted"] >= 12
