@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from shardkit.errors import ConfigError, SourceError
-from shardkit.loader.foreign.sample import Sample
+from shardkit.errors import ConfigError
+from shardkit.loader.foreign.sample import Sample, Unusable
 
 
 class HFDataset:
@@ -18,12 +20,26 @@ class HFDataset:
         images: column of the images, one or a list of them a row; None for texts alone. Bytes, or what the feature
             Image holds.
         name: of the source.
+        roots: folders in which images may lie that the dataset has by path; others are left out.
 
     Raises:
         ConfigError: where it has no such column, or cannot be read by index.
     """
 
-    def __init__(self, dataset: Any, *, text: str = "text", images: str | None = "image", name: str = "hf") -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        text: str = "text",
+        images: str | None = "image",
+        name: str = "hf",
+        roots: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        if isinstance(dataset, Mapping):
+            raise ConfigError(
+                f"these are several splits ({', '.join(map(str, dataset))})",
+                hint="give one of them, such as found['train']",
+            )
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "column_names"):
             raise ConfigError(
                 f"a {type(dataset).__name__} cannot be read by index",
@@ -37,7 +53,10 @@ class HFDataset:
                 )
         self.name = name
         self._text, self._images = text, images
-        self._dataset = dataset if images is None else _undecoded(dataset, images)
+        self._roots = [Path(root).resolve() for root in roots]
+        # Tensors and arrays become plain values again; a transform of the user's own stays.
+        plain = dataset if dataset.format["type"] == "custom" else dataset.with_format(None)
+        self._dataset = plain if images is None else _undecoded(plain, images)
 
     @property
     def num_rows(self) -> list[int]:
@@ -59,9 +78,11 @@ class HFDataset:
         shown = [] if self._images is None else values[self._images]
         found = shown if isinstance(shown, list) else [] if shown is None else [shown]
         text = values[self._text]
+        if text is not None and not isinstance(text, str):
+            raise Unusable("no_text", f"the column {self._text} holds a {type(text).__name__}, which is no text")
         return Sample(
             key=str(row),
-            text="" if text is None else str(text),
+            text=text or "",
             images=tuple(self._encoded(row, value) for value in found),
         )
 
@@ -69,24 +90,26 @@ class HFDataset:
         return f"{self.name}:{row}"
 
     def _encoded(self, row: int, value: Any) -> bytes:
+        if isinstance(value, Mapping):
+            if value.get("bytes") is None and value.get("path"):
+                return self._read(str(value["path"]))
+            value = value.get("bytes")
         if isinstance(value, bytes):
             return value
-        if isinstance(value, Mapping):
-            if value.get("bytes"):
-                return bytes(value["bytes"])
-            if value.get("path"):
-                try:
-                    with open(value["path"], "rb") as file:
-                        return file.read()
-                except OSError as error:
-                    raise SourceError(
-                        f"an image cannot be read ({error.strerror})", where=str(value["path"]), hint="restore the file"
-                    ) from error
-        raise SourceError(
-            f"the column {self._images} holds no encoded image but a {type(value).__name__}",
-            where=self.place(0, row),
-            hint="cast the column to the feature Image, or give bytes",
+        raise Unusable(
+            "not_an_image",
+            f"the column {self._images} holds a {type(value).__name__} and no encoded image: cast it to the feature Image",
         )
+
+    def _read(self, path: str) -> bytes:
+        """A picture that the dataset has by its path only."""
+        file = Path(path).resolve()
+        if not any(file.is_relative_to(root) for root in self._roots):
+            raise Unusable("outside_root", f"the image {path} lies in none of roots=[...]")
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise Unusable("missing_image", f"the image {path} cannot be read ({error.strerror})") from error
 
 
 def _undecoded(dataset: Any, column: str) -> Any:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import orjson
 
 from shardkit.digest import fingerprint, mix64
-from shardkit.errors import ConfigError
-from shardkit.loader.foreign.sample import Source, to_example
+from shardkit.errors import ConfigError, SourceError
+from shardkit.loader.foreign.sample import Source, Unusable, to_example
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Lengths
@@ -45,10 +45,9 @@ class Building:
         Raises:
             SourceError: where it cannot be read.
         """
-        sample = source.sample(shard, row)
         try:
-            example = to_example(sample, source.name)
-        except BadMedia as bad:
+            example = to_example(source.sample(shard, row), source.name)
+        except (BadMedia, Unusable) as bad:
             return Built(reason=bad.reason, detail=bad.detail)
         except ValueError as error:
             return Built(reason="image_count_mismatch", detail=str(error))
@@ -83,7 +82,7 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
 
     Raises:
         ConfigError: where the file is of another source or recipe.
-        SourceError: where a sample cannot be read.
+        SourceError: where a sample cannot be read, or none gives a sequence.
     """
     bound = fingerprint({"version": VERSION, "source": source.identity, "building": dict(building.identity)})
     if file is not None and file.exists():
@@ -91,6 +90,7 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
     rows: list[list[int]] = []
     supervised: list[list[int]] = []
     excluded: Counter[str] = Counter()
+    first_out = ""
     patch = building.recipe.patch_pixels
     first = []
     for shard, number in enumerate(source.num_rows):
@@ -99,6 +99,7 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
             built = building.build(source, shard, row)
             if built.reason:
                 excluded[built.reason] += 1
+                first_out = first_out or f"{source.place(shard, row)}: {built.detail}"
             for place, sequence in enumerate(built.sequences):
                 patches = sum(-(-slot.height // patch) * -(-slot.width // patch) for slot in sequence.slots)
                 key = mix64(source.name, shard, row, place)
@@ -106,6 +107,12 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
                 rows.append([key, shard, len(rows) - first[-1], *numbers, row, place])
                 counts = np.bincount(np.frombuffer(sequence.objectives, np.uint8), minlength=len(OBJECTIVES))
                 supervised.append([0, *counts[1 : len(OBJECTIVES)].tolist()])
+    if excluded and not rows:
+        raise SourceError(
+            f"none of {excluded.total()} samples gives a sequence ({dict(sorted(excluded.items()))}); the first is {first_out}",
+            where=source.name,
+            hint="name what holds texts and pictures with text= and images=, or choose another recipe",
+        )
     table = np.array(rows, np.uint64).reshape(-1, 8)
     columns = dict(zip((*_COLUMNS, "sample_row", "place"), table.T, strict=True))
     columns["supervised"] = np.array(supervised, np.int64).reshape(-1, len(OBJECTIVES)).T

@@ -23,6 +23,15 @@ class Sample:
     """Encoded, as they lie there."""
 
 
+class Unusable(Exception):  # noqa: N818 - a finding about the data, which is counted
+    """A sample that gives no sequence: it is left out, and so are those alike."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
 class Source(Protocol):
     """Samples by (shard, row)."""
 
@@ -41,6 +50,7 @@ class Source(Protocol):
         """For one thread at a time.
 
         Raises:
+            Unusable: where it has not what a sample needs.
             SourceError: where it cannot be read.
         """
 

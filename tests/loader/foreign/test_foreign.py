@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import random
+import tarfile
 
 import datasets
 import numpy as np
@@ -118,7 +119,7 @@ def test_samples_are_named_and_those_left_out_are_counted(pairs, tars):
 def test_texts_may_be_a_field_of_json(tars):
     upper = make(WebDatasetTars(tars, text="json:caption"))
     assert len(delivered(upper)) > 0
-    with pytest.raises(SourceError, match="its member json gives no text"):
+    with pytest.raises(SourceError, match=r"none of 60 samples gives a sequence .*its member json gives no text"):
         make(WebDatasetTars(tars, text="json:nothing"))
     with pytest.raises(SourceError, match="the sample has no member caption"):
         make(WebDatasetTars(tars, text="caption"))
@@ -227,7 +228,124 @@ def test_a_dataset_that_does_not_fit_is_refused(rows):
         HFDataset(rows)
     with pytest.raises(ConfigError, match="cannot be read by index"):
         HFDataset(rows.to_iterable_dataset(), text="said", images="shown")
+    with pytest.raises(ConfigError, match=r"these are several splits \(train\)"):
+        HFDataset(datasets.DatasetDict({"train": rows}), text="said", images="shown")
     texts = make(HFDataset(rows, text="said", images=None), recipe="pretrain", settings={})
     # Places of pictures that are not given are no text.
     assert texts.excluded == {"image_count_mismatch": 8}
     assert sum(len(batch.ids) for batch in texts) == 52
+
+
+def test_workers_are_hosted_as_those_of_a_dataset(tars):
+    """Epoch after epoch; and the process that only hosts them does not claim to know the place."""
+    whole = seen(make(WebDatasetTars(tars), epochs=2))
+    loader = make(WebDatasetTars(tars))
+    hosted = DataLoader(loader, batch_size=None, num_workers=2)
+    assert seen(hosted) + seen(hosted) == whole
+    with pytest.raises(ConfigError, match="does not know the place"):
+        loader.state_dict()
+    with pytest.raises(ConfigError, match="workers of a DataLoader hand out the batches"):
+        loader.metrics()
+    loader = make(WebDatasetTars(tars))
+    first, second = iter(loader), iter(loader)
+    next(second)
+    with pytest.raises(ConfigError, match="another iteration of this loader was begun"):
+        next(first)
+
+
+def write_tar(path, members):
+    with tarfile.open(path, "w") as tar:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            if isinstance(data, bytes):
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+            else:
+                member.type, member.linkname = tarfile.SYMTYPE, str(data)
+                tar.addfile(member)
+    return path
+
+
+def test_samples_that_lack_something_are_left_out_and_counted(tmp_path):
+    shown = picture(1, "JPEG")
+    tar = write_tar(
+        tmp_path / "a.tar",
+        [
+            ("good.txt", b"a text"),
+            ("good.gif", picture(2, "GIF")),
+            ("without.jpg", shown),
+            ("latin.txt", b"caf\xe9"),
+            ("twice.jpg", shown),
+            ("twice.jpg", picture(3, "JPEG")),
+            ("twice.txt", b"two pictures of one name"),
+            ("linked.jpg", tmp_path / "secret"),
+            ("linked.txt", b"a link"),
+        ],
+    )
+
+    loader = make(WebDatasetTars([tar]))
+
+    assert [(batch.ids, len(batch.image_grid_thw)) for batch in loader] == [(("a.tar/good",), 1)]
+    assert loader.excluded == {"no_text": 2, "unsafe_member": 2}
+
+
+def test_a_field_that_is_no_text_is_none(tmp_path):
+    values = [b'{"caption": "a text"}', b'{"caption": null}', b'{"caption": 5}', b"[" * 100_000, b'{"other": "a"}']
+    tar = write_tar(tmp_path / "a.tar", [(f"{number}.json", data) for number, data in enumerate(values)])
+    loader = make(WebDatasetTars([tar], text="json:caption"))
+    assert [batch.ids for batch in loader] == [("a.tar/0",)]
+    assert loader.excluded == {"no_text": 4}
+
+
+def test_tars_of_one_name_keep_their_samples_apart(tmp_path):
+    paths = []
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        paths.append(write_tar(tmp_path / folder / "0.tar", [("0.txt", folder.encode() * 3)]))
+    assert sorted(one for batch in make(WebDatasetTars(paths)) for one in batch.ids) == ["x/0.tar/0", "y/0.tar/0"]
+
+
+def test_a_member_of_negative_size_is_damage_and_no_endless_loop(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [("0.txt", b"a text")])
+    header = bytearray(path.read_bytes())
+    header[124:136] = (-512 % (1 << 96)).to_bytes(12, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header[:512])
+    path.write_bytes(header)
+    with pytest.raises(SourceError, match="a negative or impossible size"):
+        WebDatasetTars([path])
+
+
+@pytest.mark.parametrize("paths", ["pairs.tar", []])
+def test_paths_are_a_list(paths):
+    with pytest.raises(ConfigError, match="not a list of paths"):
+        WebDatasetTars(paths)
+
+
+def test_pictures_by_path_are_read_below_the_roots_only(tmp_path):
+    (tmp_path / "inside").mkdir()
+    for folder in (tmp_path, tmp_path / "inside"):
+        (folder / "a.jpg").write_bytes(picture(1, "JPEG"))
+    ways = [
+        tmp_path / "inside" / "a.jpg",
+        tmp_path / "a.jpg",
+        tmp_path / "inside" / ".." / "a.jpg",
+        tmp_path / "inside/b",
+    ]
+    values = {"text": list("abcd"), "image": [{"bytes": None, "path": str(path)} for path in ways]}
+    features = datasets.Features({"text": datasets.Value("string"), "image": datasets.Image()})
+    rows = datasets.Dataset.from_dict(values, features=features)
+
+    loader = make(HFDataset(rows, roots=[tmp_path / "inside"]))
+
+    assert [batch.ids for batch in loader] == [("0",)]
+    assert loader.excluded == {"outside_root": 2, "missing_image": 1}
+    with pytest.raises(SourceError, match=r"lies in none of roots=\[...\]"):
+        make(HFDataset(rows))
+
+
+def test_a_format_for_others_changes_nothing_and_a_transform_does(rows):
+    whole = seen(make(HFDataset(rows, text="said", images="shown")))
+    assert seen(make(HFDataset(rows.with_format("numpy"), text="said", images="shown"))) == whole
+    upper = rows.with_transform(lambda batch: {**batch, "said": [text.upper() for text in batch["said"]]})
+    assert seen(make(HFDataset(upper, text="said", images="shown"))) != whole

@@ -13,7 +13,7 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.containers.strict_json import parse
-from shardkit.prepare.ingest.containers.tar_walk import walk
+from shardkit.store.tar_walk import walk
 from shardkit.prepare.ingest.formats.ocr_label import read_label
 from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.reasons import REASONS, Bad

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from shardkit.prepare.ingest.roots import open_input
 from shardkit.prepare.ingest.units import InputFile
+from shardkit.store.tar_walk import Damaged as Damaged  # noqa: PLC0414 - what streams raise
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -26,15 +27,6 @@ _BLOCK = 1 << 20
 _INPUT = 1 << 16
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _SKIPPABLE = b"\x2a\x4d\x18"
-
-
-class Damaged(Exception):  # noqa: N818 - a finding about the data; its handlers make a SourceError of it
-    """The stream ends or breaks where it must not; `place` is the number of bytes that came out before."""
-
-    def __init__(self, what: str, place: int) -> None:
-        super().__init__(what)
-        self.what = what
-        self.place = place
 
 
 def compression(head: bytes) -> str | None:

@@ -23,10 +23,10 @@ from shardkit.prepare.ingest.columns import Required
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers import side_table
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
-from shardkit.prepare.ingest.containers.tar_walk import BLOCK, Member, walk
 from shardkit.prepare.ingest.record import Record, exclusion, refused
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice
 from shardkit.records import Exclusion
+from shardkit.store.tar_walk import BLOCK, Member, walk
 
 IMAGE_SUFFIXES = frozenset({"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jfif"})
 RARE_SUFFIXES = frozenset({"pnm", "jp2", "j2c"})

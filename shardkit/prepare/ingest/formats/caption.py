@@ -24,7 +24,7 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.containers.tables import is_numbered
-from shardkit.prepare.ingest.containers.tar_walk import Member
+from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
 from shardkit.prepare.ingest.formats import caption_json

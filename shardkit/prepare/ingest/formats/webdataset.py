@@ -13,7 +13,7 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.strict_json import parse
-from shardkit.prepare.ingest.containers.tar_walk import Member
+from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, RARE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import caption, rows

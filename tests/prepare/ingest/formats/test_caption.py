@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shardkit.prepare.ingest.containers.pairs import Pair
-from shardkit.prepare.ingest.containers.tar_walk import Member
+from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.formats import caption
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import config, picture, reader, record

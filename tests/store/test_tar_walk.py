@@ -9,7 +9,7 @@ import tarfile
 import pytest
 
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
-from shardkit.prepare.ingest.containers.tar_walk import BLOCK, Member, walk
+from shardkit.store.tar_walk import BLOCK, Member, walk
 from tests.prepare.ingest.builders import input_file, tar
 
 MEMBERS = [("a.jpg", b"x" * 700), ("a.txt", b"text"), ("b/c.jpg", b""), ("b/c.txt", b"y" * 512)]

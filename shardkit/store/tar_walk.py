@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from shardkit.prepare.ingest.containers.streams import Damaged, Stream
+from typing import Protocol
 
 BLOCK = 512
 MAX_EXTENDED = 1 << 20
@@ -18,9 +17,32 @@ MAX_EXTENDED = 1 << 20
 MAX_MEMBERS = 1_000_000
 
 _ZERO = bytes(BLOCK)
+_MEBIBYTE = 1 << 20
 _OCTAL = re.compile(rb"[0-7]+")
 _REGULAR = (b"0", b"\0", b"7")
 _KINDS = {b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a pipe"}
+
+
+class Damaged(Exception):  # noqa: N818 - a finding about the data; its handlers make a SourceError of it
+    """An archive or a stream ends or breaks where it must not; `place` is the number of bytes before."""
+
+    def __init__(self, what: str, place: int) -> None:
+        super().__init__(what)
+        self.what = what
+        self.place = place
+
+
+class Forwards(Protocol):
+    """Bytes that are read in their order."""
+
+    position: int
+    """How many came."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; none only at the end."""
+
+    def skip_to(self, position: int, /) -> None:
+        """Go on there, or at the end where that comes first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +58,7 @@ class Member:
     """Its bytes, where the walk was asked to keep small members."""
 
 
-def walk(stream: Stream, *, size: int | None, keep: int = 0) -> Iterator[Member]:
+def walk(stream: Forwards, *, size: int | None, keep: int = 0) -> Iterator[Member]:
     """Yield every member but folders, in order.
 
     Args:
@@ -111,7 +133,7 @@ def _member(name: str, kind: bytes, extended: dict[str, str], *, offset: int, si
     return Member(name=plain_name, offset=offset, size=size, unsafe=unsafe, data=None if unsafe else data)
 
 
-def _exactly(stream: Stream, size: int) -> bytes:
+def _exactly(stream: Forwards, size: int) -> bytes:
     """`size` bytes, or fewer at the end of the stream."""
     data = stream.read(size)
     while len(data) < size and (more := stream.read(size - len(data))):
@@ -119,16 +141,16 @@ def _exactly(stream: Stream, size: int) -> bytes:
     return data
 
 
-def _data(stream: Stream, size: int, position: int) -> bytes:
+def _data(stream: Forwards, size: int, position: int) -> bytes:
     data = _exactly(stream, size)
     if len(data) < size:
         raise Damaged(f"it is cut off: a member of {size} bytes has {len(data)}", position)
     return data
 
 
-def _only_zeros(stream: Stream, position: int) -> None:
+def _only_zeros(stream: Forwards, position: int) -> None:
     place = position + BLOCK
-    while block := stream.read():
+    while block := stream.read(_MEBIBYTE):
         if block.count(0) != len(block):
             raise Damaged("bytes follow the end mark, perhaps a second archive", place)
         place += len(block)
