@@ -154,10 +154,6 @@ class _Called:
         raise SecurityError("it writes a function as a text; a call has ( ) behind its name")
 
 
-_VALUES = (str, int, float, Mapping, list, tuple, MappingView, Undefined, Namespace, LoopContext, Macro, type(None))
-"""What an attribute or an item may be, beside something to be called."""
-
-
 class Sandbox(ImmutableSandboxedEnvironment):
     """One rendering at a time; set `meter` before it."""
 
@@ -187,10 +183,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.template_class.from_code(self, code, self.make_globals(None), None)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        return _callable_or_value(super().getattr(_function_or_value(obj), attribute))
+        return _called_or_value(super().getattr(_function_or_value(obj), attribute))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        return _callable_or_value(super().getitem(_function_or_value(obj), argument))
+        return _called_or_value(super().getitem(_function_or_value(obj), argument))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         del value
@@ -225,8 +221,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return result if isinstance(result, Namespace) else __self.meter.weigh(result)
 
 
-def _callable_or_value(value: Any) -> Any:
-    return value if isinstance(value, _VALUES) else _Called(value)
+def _called_or_value(value: Any) -> Any:
+    is_function = callable(value) and not isinstance(value, Undefined | LoopContext | Macro)
+    return _Called(value) if is_function else value
 
 
 def _function_or_value(value: Any) -> Any:

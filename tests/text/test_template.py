@@ -282,8 +282,9 @@ def test_functions_are_called_in_any_way_that_templates_know() -> None:
         "{% set ns = namespace(a=1) %}{% for m in messages %}{{ loop.cycle('x', 'y') }}{% endfor %}"
         "{{ range(2) | list }}{{ dict(b=ns.a).get('b') }}{% block c %}{{ ''.strip is defined }}{% endblock %}{{ self.c() }}"
         "{{ messages[0].get.x is defined }}{% if messages[0].items %}!{% endif %}"
+        "{% set ns.r = range(2) %}{% for i in ns.r %}{{ i }}{% endfor %}"
     )
-    assert ChatTemplate(source=source).render([USER]) == "roleusercontentqx[0, 1]1TrueTrueFalse!"
+    assert ChatTemplate(source=source).render([USER]) == "roleusercontentqx[0, 1]1TrueTrueFalse!01"
 
 
 def test_numbers_are_rounded() -> None:
