@@ -136,8 +136,11 @@ def report_error(error: ShardkitError) -> None:
 
 def report_stop(what: str, argv: list[str] | None) -> None:
     """Print what stopped the command, and the command that goes on."""
-    command = shlex.join(["shardkit", *(sys.argv[1:] if argv is None else argv)])
-    click.echo(f"{what}\nNext: the same command goes on where it stopped: {command}", err=True)
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["train"] and "--resume" not in words:
+        words = [*words, "--resume"]  # a run is gone on with only where that is said
+    command = shlex.join(["shardkit", *words])
+    click.echo(f"{what}\nNext: this command goes on where it stopped: {command}", err=True)
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -15,7 +15,7 @@ import orjson
 from tqdm import tqdm
 
 from shardkit.engine.progress import Progress, silent
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, OutputError
 from shardkit.store.remote import RemoteSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -123,13 +123,28 @@ limit_options = options(
 """What a pack may hold beside tokens."""
 
 
+def write_stdout(text: str) -> None:
+    """Hand `text` to stdout at once: whoever reads it need not wait, and whoever kills us loses a line at most.
+
+    Raises:
+        OutputError: where it refuses, like a file on a full disk.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # a reader that goes away is no failure
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again at the end
+        raise OutputError.from_os(error, "stdout") from error
+
+
 def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None:
     """One JSON object, or `text`, on stdout."""
     if as_json:
-        sys.stdout.write(orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode() + "\n")
+        write_stdout(orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode() + "\n")
     else:
-        click.echo(text)  # off a terminal without colours
-    sys.stdout.flush()
+        write_stdout((text if sys.stdout.isatty() else click.unstyle(text)) + "\n")
 
 
 class Selected(Protocol):

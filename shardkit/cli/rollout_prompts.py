@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
 
 import click
 import orjson
 
-from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options
+from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options, write_stdout
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
@@ -65,8 +64,7 @@ def command(
         world_size=world,
     )
     for prompt in islice(found, limit):
-        sys.stdout.write(orjson.dumps(prompt).decode() + "\n")
-    sys.stdout.flush()
+        write_stdout(orjson.dumps(prompt).decode() + "\n")
 
 
 def _place(text: str | None) -> tuple[int, int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from shardkit.cli.common import base_option, limit_options, parse_pairs, progress_bar, quiet_option, remote_options, say
+from shardkit.cli.common import (
+    base_option,
+    limit_options,
+    parse_pairs,
+    progress_bar,
+    quiet_option,
+    remote_options,
+    say,
+    write_stdout,
+)
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
 from shardkit.trainer.config import DECODERS, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
@@ -159,6 +167,11 @@ def command(
     given["resume"] |= given["resume_from"] is not None
     run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
     steps, out = run[-1].last, given["out"]
+    if eval_permuted and run[-1].config.task != "vlm-align":
+        raise ConfigError(
+            f"--eval-permuted compares images, the run ends with task {run[-1].config.task}",
+            hint="leave it out, or train with --task vlm-align",
+        )
     result = train(run, _reporter(steps, quiet=quiet), lambda note: say(note, quiet=quiet))
     if result.rank:
         return
@@ -168,8 +181,7 @@ def command(
         figure = evaluate(result.model, result.config)
         line["right_against_permuted"] = asdict(figure)
         say(_seen(figure), quiet=quiet)
-    sys.stdout.write(orjson.dumps(line, option=orjson.OPT_SORT_KEYS).decode() + "\n")
-    sys.stdout.flush()
+    write_stdout(orjson.dumps(line, option=orjson.OPT_SORT_KEYS).decode() + "\n")
 
 
 def _stages(file: Path | None, given: dict[str, Any]) -> list[Stage]:

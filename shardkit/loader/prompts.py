@@ -64,7 +64,8 @@ def prompts(
             num_steps = plan.num_steps(epoch)
             if step > num_steps:
                 raise ConfigError(
-                    f"epoch {epoch} has {num_steps} prompts, place {step} is behind them", hint="see --after"
+                    f"epoch {epoch} has {num_steps} prompts, place {epoch}/{step - 1} is behind them",
+                    hint=f"give the place of the last prompt that is done: {epoch}/0 to {epoch}/{num_steps - 1}",
                 )
             if step < num_steps:
                 yield from _epoch(plan, reader, opened, (epoch, step), Rank(rank=rank, world_size=world_size))

@@ -22,7 +22,7 @@ from shardkit.trainer.config import LIMITS, TrainConfig
 from shardkit.trainer.facts import Facts, read_facts
 from shardkit.trainer.held_out import HeldOut, check_split
 from shardkit.trainer.settle import settle
-from shardkit.trainer.stage_records import read_stage_records
+from shardkit.trainer.stage_records import StageRecord, read_stage_records
 from shardkit.trainer.stages import Stage
 
 
@@ -46,25 +46,48 @@ def open_inputs(stages: Sequence[Stage], rank: int, world_size: int, stack: Exit
     held = read_stage_records(run.out) if run.resume else []
     inputs: list[StageInputs] = []
     for stage in stages:
-        dataset = Dataset.open(stage.config.data, base=run.bases, remote=run.remote)
-        facts = read_facts(dataset)
-        if inputs and facts.tokenizer != inputs[0].facts.tokenizer:
-            raise ConfigError(
-                f"stage {stage.name} has the tokenizer {facts.tokenizer}, stage {stages[0].name} {inputs[0].facts.tokenizer}",
-                where=str(dataset.path),
-                hint="tokenize the datasets of all stages with one tokenizer",
-            )
-        stage = settle(stage, facts, dataset, held)
-        loaders = open_loaders(stage.config, facts, dataset, rank, world_size)
-        for loader in loaders:
-            stack.callback(loader.close)
-        held_out = None
-        if stage.config.eval_every:
-            check_split(dataset, stage.config)
-            held_out = HeldOut(dataset, stage.config, rank=rank, world_size=world_size)
-            stack.callback(held_out.close)
-        inputs.append(StageInputs(stage=stage, dataset=dataset, facts=facts, loaders=loaders, held_out=held_out))
+        try:
+            inputs.append(open_stage(stage, held, rank, world_size, stack, first=inputs[0] if inputs else None))
+        except ConfigError as error:
+            if len(stages) == 1:
+                raise
+            raise ConfigError(f"stage {stage.name}: {error.what}", where=error.where, hint=error.hint) from error
     return inputs
+
+
+def open_stage(
+    stage: Stage,
+    held: Sequence[StageRecord],
+    rank: int,
+    world_size: int,
+    stack: ExitStack,
+    *,
+    first: StageInputs | None,
+) -> StageInputs:
+    """What one stage reads.
+
+    Args:
+        held: records of the stages that the run has opened.
+        first: of the first stage, where this is another one.
+    """
+    dataset = Dataset.open(stage.config.data, base=stage.config.bases, remote=stage.config.remote)
+    facts = read_facts(dataset)
+    if first and facts.tokenizer != first.facts.tokenizer:
+        raise ConfigError(
+            f"its tokenizer is {facts.tokenizer}, that of stage {first.stage.name} {first.facts.tokenizer}",
+            where=str(stage.config.data),
+            hint="tokenize the datasets of all stages with one tokenizer",
+        )
+    stage = settle(stage, facts, dataset, held)
+    loaders = open_loaders(stage.config, facts, dataset, rank, world_size)
+    for loader in loaders:
+        stack.callback(loader.close)
+    held_out = None
+    if stage.config.eval_every:
+        check_split(dataset, stage.config)
+        held_out = HeldOut(dataset, stage.config, rank=rank, world_size=world_size)
+        stack.callback(held_out.close)
+    return StageInputs(stage=stage, dataset=dataset, facts=facts, loaders=loaders, held_out=held_out)
 
 
 def open_loaders(

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
-from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.config import LIMITS, TrainConfig
 from shardkit.trainer.schedule import learning_rate
 
 if sys.version_info >= (3, 11):
@@ -38,35 +38,25 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_NUMBER = (int, float)
-FIELDS: dict[str, type | tuple[type, ...]] = {
-    "name": str,
-    "steps": int,
-    "reset_optimizer": bool,
-    "data": str,
-    "task": str,
-    "freeze": list,
-    "positions": str,
-    "theta": _NUMBER,
-    "max_tokens": int,
-    "max_images": int,
-    "max_patches": int,
-    "max_attention": int,
-    "global_batch": int,
-    "micro_steps": int,
-    "packer": str,
-    "decoder": str,
-    "mixture": (str, dict),
-    "lr": _NUMBER,
-    "warmup": int,
-    "schedule": str,
-    "weight_decay": _NUMBER,
-    "clip": _NUMBER,
-    "beta": _NUMBER,
-    "objective_weights": dict,
-    "eval_split": str,
+FIELDS: dict[str, str] = {
+    **dict.fromkeys(("name", "data", "task", "positions", "packer", "schedule", "eval_split"), "a text"),
+    **dict.fromkeys(("steps", *LIMITS, "global_batch", "micro_steps", "warmup"), "a whole number"),
+    **dict.fromkeys(("theta", "lr", "weight_decay", "clip", "beta"), "a number"),
+    "reset_optimizer": "true or false",
+    "freeze": "a list",
+    "objective_weights": "a table",
+    "mixture": "a table or the path of a mixture file",
 }
 """What a stage may say, and as what."""
+_TYPES: dict[str, tuple[type, ...]] = {
+    "a text": (str,),
+    "a whole number": (int,),
+    "a number": (int, float),
+    "true or false": (bool,),
+    "a list": (list,),
+    "a table": (dict,),
+    "a table or the path of a mixture file": (dict, str),
+}
 NEEDED = ("name", "steps")
 PATHS = ("data", "mixture")
 
@@ -146,7 +136,7 @@ def read_stages(file: Path, options: Mapping[str, Any]) -> list[Stage]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _bad(f"the file of stages is no TOML ({error})", str(file)) from error
     tables = content.get("stage")
-    if set(content) != {"stage"} or not isinstance(tables, list) or not tables:
+    if set(content) != {"stage"} or not _is_tables(tables):
         raise _bad(f"it holds {', '.join(content) or 'nothing'}, not a list of [[stage]]", str(file))
     parts = [_read(table, f"{file}: stage {number}", file.parent, options) for number, table in enumerate(tables, 1)]
     names = [name for name, _, _ in parts]
@@ -174,22 +164,23 @@ def _read(
         )
         raise ConfigError(f"the stage has no {missing[0]}", where=where, hint=hint)
     for field, value in table.items():
-        kind = FIELDS[field]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise _bad(f"{field} is {value!r}", where)
+        if type(value) not in _TYPES[FIELDS[field]]:
+            raise _bad(f"{field} is {value!r}, not {FIELDS[field]}", where)
         if field in PATHS and isinstance(value, str):
             settings[field] = folder / value
+    if not table["name"]:
+        raise _bad("the stage has an empty name", where)
     settings["freeze"] = tuple(settings.get("freeze", ()))
     reset = settings.pop("reset_optimizer", False)
     name = settings.pop("name")
     try:
         return name, TrainConfig(**settings), reset
-    except (ConfigError, TypeError) as error:
-        raise ConfigError(
-            f"stage {name}: {getattr(error, 'what', error)}",
-            where=where,
-            hint=getattr(error, "hint", None) or "correct it",
-        ) from error
+    except ConfigError as error:
+        raise ConfigError(f"stage {name}: {error.what}", where=where, hint=error.hint) from error
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(table, dict) for table in value)
 
 
 def _bad(what: str, where: str) -> ConfigError:

@@ -1,6 +1,7 @@
 """Prompts for a sampler outside: each once an epoch, from any place on, for any number of samplers."""
 
 import json
+import sys
 
 import pytest
 
@@ -64,12 +65,36 @@ def test_the_command_writes_a_line_a_prompt(asked, capsys):
     assert [line["step"] for line in lines] == [4, 5, 6, 7, 8]
 
 
+def test_each_line_is_handed_on_before_the_next_is_made(asked, capsys, monkeypatch):
+    """So that a sampler need not wait, and a kill tears one line at most."""
+    seen = []
+    made = prompts
+
+    def watched(*arguments, **options):
+        for prompt in made(*arguments, **options):
+            seen.append(capsys.readouterr().out)
+            yield prompt
+
+    monkeypatch.setattr("shardkit.loader.prompts.prompts", watched)
+    assert run(["rollout-prompts", str(asked), "--limit", "3"]) == 0
+    assert [text.count("\n") for text in seen[:3]] == [0, 1, 1]
+
+
+def test_a_full_disk_is_named(asked, capsys, monkeypatch):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run(["rollout-prompts", str(asked)]) == 8
+    assert "stdout: no space is left" in capsys.readouterr().err
+
+
 def test_what_cannot_be_is_named(asked, tokens, capsys):
     assert run(["rollout-prompts", str(tokens)]) == 3
     assert "holds no prompts" in capsys.readouterr().err
     assert run(["rollout-prompts", str(asked), "--after", "3"]) == 3
     assert "EPOCH/STEP" in capsys.readouterr().err
     assert run(["rollout-prompts", str(asked), "--after", f"0/{NUMBER}"]) == 3
-    assert f"has {NUMBER} prompts" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"has {NUMBER} prompts, place 0/{NUMBER} is behind them" in error
+    assert f"0/0 to 0/{NUMBER - 1}" in error
     with pytest.raises(ConfigError, match="rank 2 is not one of 2"):
         list(prompts(asked, rank=2, world_size=2))

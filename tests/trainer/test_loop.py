@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from shardkit.errors import ConfigError, IntegrityError, OutputError, ResumeError
-from shardkit.trainer.build import weights_digest
+from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.evaluate import evaluate
@@ -56,19 +56,23 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(tokens: Path, tmp_path: Path
 
 
 def test_a_run_crosses_epochs_and_resumes_there(tokens: Path, tmp_path: Path):
-    whole = train(make_config(tokens, tmp_path / "whole", steps=14, checkpoint_every=4))
+    whole = train(make_config(tokens, tmp_path / "whole", steps=8, checkpoint_every=4))
     epochs = [int(record["batch_id"].split("/")[1]) for record in log_of(tmp_path / "whole")]
     assert epochs[0] == 0
     assert epochs[-1] > 0
     first_of_second = epochs.index(1)
     train(make_config(tokens, tmp_path / "parts", steps=first_of_second))
-    resumed = train(make_config(tokens, tmp_path / "parts", steps=14, resume=True, checkpoint_every=4))
+    resumed = train(make_config(tokens, tmp_path / "parts", steps=8, resume=True, checkpoint_every=4))
     assert resumed.weights_digest == whole.weights_digest
 
 
 def test_the_state_of_the_process_is_left_as_it_was(tokens: Path, tmp_path: Path):
     before = torch.get_rng_state(), torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    train(make_config(tokens, tmp_path / "run", steps=1, threads=2))
+    train(make_config(tokens, tmp_path / "run", steps=1))
+    with repeatable(make_config(tokens, tmp_path, threads=before[2] + 1)):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.get_num_threads() == before[2] + 1
+        torch.rand(1)
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1:] == (torch.are_deterministic_algorithms_enabled(), torch.get_num_threads())
 
@@ -82,7 +86,7 @@ def test_the_seed_decides_weights_and_order(tokens: Path, tmp_path: Path):
 
 
 def test_the_loss_falls(tokens: Path, tmp_path: Path):
-    train(make_config(tokens, tmp_path / "run", steps=40, lr=3e-3))
+    train(make_config(tokens, tmp_path / "run", steps=24, lr=5e-3))
     losses = [record["loss"] for record in log_of(tmp_path / "run")]
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
 
@@ -134,8 +138,16 @@ def test_norms_of_parts_and_objectives(tokens: Path, tmp_path: Path):
     assert second["grad_norm_by_objective"] == {"ocr": pytest.approx(second["grad_norm"], rel=1e-5)}
 
 
-def test_a_run_is_never_overwritten(tokens: Path, tmp_path: Path):
-    train(make_config(tokens, tmp_path / "run", steps=1))
+@pytest.fixture(scope="module")
+def begun(tokens: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one step; to be copied."""
+    out = tmp_path_factory.mktemp("begun") / "run"
+    train(make_config(tokens, out, steps=1))
+    return out
+
+
+def test_a_run_is_never_overwritten(tokens: Path, begun: Path, tmp_path: Path):
+    shutil.copytree(begun, tmp_path / "run")
     before = (tmp_path / "run" / "log.jsonl").read_bytes()
     with pytest.raises(OutputError, match="a run is there already") as error:
         train(make_config(tokens, tmp_path / "run", steps=1))
@@ -180,14 +192,14 @@ def test_a_finished_run_has_nothing_left_to_do(tokens: Path, tmp_path: Path):
         ({"threads": 2}, "threads: 1 -> 2"),
     ],
 )
-def test_changed_settings_are_refused_with_both_sides(tokens: Path, tmp_path: Path, changes, message):
-    train(make_config(tokens, tmp_path / "run", steps=1))
+def test_changed_settings_are_refused_with_both_sides(tokens: Path, begun: Path, tmp_path: Path, changes, message):
+    shutil.copytree(begun, tmp_path / "run")
     with pytest.raises(ResumeError, match=message):
         train(make_config(tokens, tmp_path / "run", resume=True, **changes))
 
 
-def test_another_dataset_is_refused(tokens: Path, tmp_path: Path):
-    train(make_config(tokens, tmp_path / "run", steps=1))
+def test_another_dataset_is_refused(tokens: Path, begun: Path, tmp_path: Path):
+    shutil.copytree(begun, tmp_path / "run")
     run = tmp_path / "run" / "run.json"
     saved = json.loads(run.read_text())
     saved["facts"]["dataset_id"] = "0123"
@@ -196,10 +208,14 @@ def test_another_dataset_is_refused(tokens: Path, tmp_path: Path):
         train(make_config(tokens, tmp_path / "run", resume=True))
 
 
-def test_what_a_run_left_open_is_decided_once(tokens: Path, tmp_path: Path):
+def test_what_a_run_left_open_is_decided_once(tokens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        "os.sched_getaffinity", lambda _pid: {0}
+    )  # so many threads; two of them fight on a busy machine
     first = train(make_config(tokens, tmp_path / "run", steps=1, max_tokens=None, threads=None))
     assert first.config.max_tokens == 32
-    assert first.config.threads is not None
+    assert first.config.threads == 1
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1, 2})
     second = train(make_config(tokens, tmp_path / "run", steps=2, max_tokens=None, threads=None, resume=True))
     assert second.config.bound() == first.config.bound()
 
@@ -246,7 +262,7 @@ def test_another_tokenizer_in_the_dataset_is_refused(tokens: Path, tmp_path: Pat
 
 
 def test_texts_are_trained_on_without_a_tower(texts: Path, tmp_path: Path):
-    result = train(replace(make_config(texts, tmp_path / "run", steps=40, lr=3e-3), task="lm"))
+    result = train(replace(make_config(texts, tmp_path / "run", steps=24, lr=5e-3), task="lm"))
     assert result.model.vision is None
     losses = [record["loss"] for record in log_of(tmp_path / "run")]
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])

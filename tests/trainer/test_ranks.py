@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +17,7 @@ from shardkit.trainer.ranks import joined_ranks, sum_over_ranks
 from shardkit.trainer.stages import read_stages
 from tests.trainer.builders import docs_with_pictures, make_batch, make_model
 from tests.trainer.conftest import STAGES
+from tests.trainer.processes import command, two_ranks
 from tests.trainer.test_loop import make_config
 
 
@@ -38,28 +35,18 @@ def gradients_of_share(rank: int, world_size: int) -> tuple[torch.Tensor, list[t
     return combine(total, whole.denominators, weights), gradients
 
 
-def run_two(arguments: list[str]) -> list[str]:
-    """Start `python -m` with the arguments as two ranks, as torchrun does; what each prints on stdout."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            env={**os.environ, **group, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    output = [process.communicate(timeout=120)[0] for process in ranks]
-    assert [process.returncode for process in ranks] == [0, 0]
-    return output
+def save_share(rank: int, folder: Path) -> None:
+    with joined_ranks() as place:
+        assert place == (rank, 2)
+        torch.save(gradients_of_share(*place), folder / f"{rank}.pt")
+
+
+def run_command(rank: int, arguments: list[str], folder: Path) -> None:
+    command(arguments, folder / f"stdout-{rank}")
 
 
 def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
-    run_two(["tests.trainer.test_ranks", str(tmp_path)])
+    two_ranks(save_share, tmp_path)
     loss, gradients = gradients_of_share(0, 1)
     for rank in range(2):
         shared_loss, shared_gradients = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
@@ -72,26 +59,13 @@ def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
 def test_a_run_of_two_goes_on_as_a_run_of_one_with_the_same_global_batches(tokens: Path, tmp_path: Path):
     changes = {"global_batch": 2, "max_tokens": 64}
     train(make_config(tokens, tmp_path / "one", steps=4, **changes))
-    output = run_two(
-        [
-            *("shardkit", "train", "--task", "vlm-align", "--data", str(tokens), "--out", str(tmp_path / "two")),
-            *(
-                "--steps",
-                "2",
-                "--max-tokens",
-                "64",
-                "--global-batch",
-                "2",
-                "--warmup",
-                "2",
-                "--threads",
-                "1",
-                "--quiet",
-            ),
-        ]
-    )
-    assert json.loads(output[0])["step"] == 2
-    assert not output[1]  # one voice
+    arguments = [
+        *("train", "--task", "vlm-align", "--data", str(tokens), "--out", str(tmp_path / "two"), "--steps", "2"),
+        *("--max-tokens", "64", "--global-batch", "2", "--warmup", "2", "--threads", "1", "--quiet"),
+    ]
+    two_ranks(run_command, arguments, tmp_path)
+    assert json.loads((tmp_path / "stdout-0").read_text())["step"] == 2
+    assert not (tmp_path / "stdout-1").read_text()  # one voice
     train(make_config(tokens, tmp_path / "two", steps=4, resume=True, **changes))
 
     logs = [read_log(tmp_path / name / "log.jsonl") for name in ("one", "two")]
@@ -112,12 +86,11 @@ def test_stages_of_two_processes_are_those_of_one(road: Path, tmp_path: Path):
     file.write_text("[[stage]]".join(["", parts[3], parts[5]]))
     options = {"max_tokens": 128, "warmup": 2, "threads": 1, "global_batch": 2}
     train(read_stages(file, {**options, "out": tmp_path / "one"}))
-    run_two(
-        [
-            *("shardkit", "train", "--stages", str(file), "--out", str(tmp_path / "two"), "--max-tokens", "128"),
-            *("--warmup", "2", "--threads", "1", "--global-batch", "2", "--quiet"),
-        ]
-    )
+    arguments = [
+        *("train", "--stages", str(file), "--out", str(tmp_path / "two"), "--max-tokens", "128"),
+        *("--warmup", "2", "--threads", "1", "--global-batch", "2", "--quiet"),
+    ]
+    two_ranks(run_command, arguments, tmp_path)
     longer = road / "two-longer.toml"
     longer.write_text(file.read_text()[::-1].replace("2 = spets", "3 = spets", 1)[::-1])
     for name in ("one", "two"):
@@ -137,8 +110,3 @@ def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):
         sum_over_ranks([tensor])
     assert place == (0, 1)
     assert tensor.tolist() == [1.0] * NUM_OBJECTIVES
-
-
-if __name__ == "__main__":
-    with joined_ranks() as (own_rank, size):
-        torch.save(gradients_of_share(own_rank, size), f"{sys.argv[1]}/{own_rank}.pt")

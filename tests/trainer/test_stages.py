@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ import xxhash
 
 from shardkit import cli
 from shardkit.errors import ConfigError, IntegrityError, ResumeError
+from shardkit.loader import StreamingLoader
+from shardkit.sequence.plan import Mixture
 from shardkit.trainer.build import weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint
-from shardkit.trainer.loop import Result, train
+from shardkit.trainer.counts import Shares
+from shardkit.trainer.loop import Result, endless, train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.stage_records import read_stage_records
 from shardkit.trainer.stages import read_stages
@@ -73,23 +77,22 @@ def test_rates_go_from_stage_to_stage(whole: Path):
     assert rates[12:] == pytest.approx([5.5e-4, 1e-3])  # from that tenth
 
 
-def test_realised_shares_are_logged_in_the_unit_of_the_mixture(road: Path, tmp_path: Path):
-    long = change(road, lambda text: text.replace("steps = 4", "steps = 40"))
-    run(road, tmp_path / "run", stages=long)
-    records = [record for record in read_log(tmp_path / "run/log.jsonl") if record["stage"] == "replay"]
-    assert records[-1]["shares"]["by"] == "token"
-    assert records[-1]["shares"]["sources"] == pytest.approx({"chat": 0.75, "web": 0.25}, abs=0.02)
-    first = read_log(tmp_path / "run/log.jsonl")[0]["shares"]
-    assert (first["by"], sum(first["sources"].values())) == ("token", 1.0)
+def test_realised_shares_are_logged_in_the_unit_of_the_mixture(whole: Path):
+    records = read_log(whole / "log.jsonl")
+    replay = [record["shares"] for record in records if record["stage"] == "replay"]
+    assert {shares["by"] for shares in replay} == {"token"}
+    assert replay[-1]["sources"] == pytest.approx({"chat": 0.75, "web": 0.25}, abs=0.15)
+    assert records[0]["shares"] == {"by": "token", "sources": {"raw": 1.0}}  # nothing is mixed there
 
 
-@pytest.mark.parametrize("by", ["example", "loss", "compute"])
-def test_shares_of_other_units(road: Path, tmp_path: Path, by: str):
-    file = change(road, lambda text: text.replace('by = "token"', f'by = "{by}"').replace("steps = 4", "steps = 30"))
-    run(road, tmp_path / "run", stages=file)
-    (*_, last) = [record for record in read_log(tmp_path / "run/log.jsonl") if record["stage"] == "replay"]
-    assert last["shares"]["by"] == by
-    assert last["shares"]["sources"]["chat"] == pytest.approx(0.75, abs=0.04)
+@pytest.mark.parametrize("by", ["token", "example", "loss", "compute"])
+def test_shares_of_every_unit_that_texts_have(road: Path, by: str):
+    mixture = Mixture.of({"by": by, "weights": {"web": 1, "chat": 3}})
+    shares = Shares(sources=["chat", "web"], mixture=mixture)
+    with StreamingLoader(road / "both", max_tokens=48, mixture=mixture, rank=0, world_size=1) as loader:
+        for batch in islice(endless(loader), 40):
+            found = shares.add(shares.count(batch))
+    assert found == {"by": by, "sources": pytest.approx({"chat": 0.75, "web": 0.25}, abs=0.04)}
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +274,7 @@ def test_a_longer_context_keeps_the_learned_positions_it_had(road: Path, tmp_pat
     ("text", "message"),
     [
         ("", "it holds nothing, not a list"),
+        ("stage = [3]", r"not a list of \[\[stage\]\]"),
         ("stage = 3", r"not a list of \[\[stage\]\]"),
         ("[[stage]\n", "is no TOML"),
         ("[[stage]]\nsteps = 3", "the stage has no name"),
@@ -278,7 +282,12 @@ def test_a_longer_context_keeps_the_learned_positions_it_had(road: Path, tmp_pat
         ("[[stage]]\nname = 'a'\nsteps = 3\ntask = 'lm'", "the stage has no data"),
         ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'", "the stage has no task"),
         ("[[stage]]\nname = 'a'\nsteps = 3\nsped = 2", "a stage has no field 'sped'"),
-        ("[[stage]]\nname = 'a'\nsteps = '3'\ndata = 'd'\ntask = 'lm'", "steps is '3'"),
+        ("[[stage]]\nname = ''\nsteps = 3\ndata = 'd'\ntask = 'lm'", "the stage has an empty name"),
+        ("[[stage]]\nname = 'a'\nsteps = '3'\ndata = 'd'\ntask = 'lm'", "steps is '3', not a whole number"),
+        ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'\ntask = 'lm'\nlr = '1'", "lr is '1', not a number"),
+        ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'\ntask = 'lm'\nfreeze = 'lm'", "freeze is 'lm', not a list"),
+        ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'\ntask = 'lm'\nmixture = 3", "mixture is 3, not a table or"),
+        ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'\ntask = 'lm'\nmax_images = 0", "stage a: max_images is 0"),
         ("[[stage]]\nname = 'a'\nsteps = true\ndata = 'd'\ntask = 'lm'", "steps is True"),
         ("[[stage]]\nname = 'a'\nsteps = 3\ndata = 'd'\ntask = 'poem'", "stage a: task 'poem' is none of"),
         ("[[stage]]\nname = 'a'\nsteps = 1\ndata = 'd'\ntask = 'lm'\n" * 2, "two stages are named 'a'"),
@@ -294,7 +303,8 @@ def test_files_that_say_no_stages(tmp_path: Path, text: str, message: str):
 
 def test_every_stage_is_checked_before_the_first_one_begins(road: Path, texts: Path, tmp_path: Path):
     for old, new, message in (
-        ('data = "pairs/tokens"', 'data = "both"', "task dpo needs preference pairs"),
+        ('data = "pairs/tokens"', 'data = "both"', "stage preference: task dpo needs preference pairs"),
+        ("reset_optimizer = true", "objective_weights = {ocr = 1}", "stage replay: the dataset has no target of"),
         ("max_tokens = 48", "max_tokens = 4", "max_tokens is 4, but the longest sequence"),
         ("web = 1, chat = 3", "web = 1", "no weight"),
         ('data = "both"', f'data = "{texts}"', "with one tokenizer"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_options_reach_the_config(tokens: Path, tmp_path: Path):
     assert settings == {
         "task": "vlm-align", "seed": 3, "preset": "smoke", "positions": "learned", "max_tokens": 64,
         "max_images": 3, "max_patches": 400, "max_attention": 4096, "global_batch": 2, "packer": "best-fit", "mixture": None,
-        "micro_steps": 2, "lr": 0.002, "warmup": 2, "schedule": "constant", "weight_decay": 0.1, "clip": 0.5, "freeze": ["vision"], "compile": False,
+        "micro_steps": 2, "lr": 0.002, "warmup": 2, "schedule": "constant", "weight_decay": 0.1, "clip": 0.5, "freeze": ["vision"], "compile": False, "decoder": "pillow",
         "objective_weights": {"ocr": 0.5}, "threads": 1,
     }  # fmt: skip
 
@@ -110,6 +111,24 @@ def test_the_figure_of_the_pictures_is_printed_with_its_error(tokens: Path, tmp_
     assert figure["difference"] == pytest.approx(figure["permuted"] - figure["right"])
     assert "right against permuted images, all, 6 groups: loss " in err
     assert "(standard error over groups)" in err
+
+
+def test_a_figure_of_images_is_not_asked_of_a_run_without_them(texts: Path, tmp_path: Path, capsys):
+    assert run(texts, tmp_path / "run", "--steps", 1, "--eval-permuted", "--task", "lm") == 3
+    assert "--eval-permuted compares images, the run ends with task lm" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_stopped_run_says_how_it_is_gone_on_with(tokens: Path, tmp_path: Path, capsys, monkeypatch):
+    def stop(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shardkit.trainer.loop.take_step", stop)
+    assert run(tokens, tmp_path / "run", "--steps", 1, "--quiet") == 130
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Next: "))
+    monkeypatch.undo()
+    assert cli.run(shlex.split(said)[shlex.split(said).index("shardkit") + 1 :]) == 0
+    assert json.loads(capsys.readouterr().out)["step"] == 1
 
 
 def test_without_torch_one_sentence_says_how_to_get_it(tokens: Path, tmp_path: Path, capsys, monkeypatch):
