@@ -101,8 +101,8 @@ def test_four_processes_of_a_host_fetch_each_shard_once(server, cache, tokens):
     assert set(server.shards().values()) == {1}
 
 
-def test_a_killed_download_and_a_small_cache_leave_the_rest_right(server, cache, tokens):
-    # Row 22 of LOADERS.md: a cache of two shards, several processes, one of them killed while it fetches.
+def test_row_22_a_killed_download_and_a_small_cache_leave_the_rest_right(server, cache, tokens):
+    # A cache of two shards, several processes, one of them killed while it fetches.
     whole = json.loads(json.dumps(local(tokens)))
     sizes = [shard.entry.size for shard in (*Dataset.open(tokens).sequence_shards, *Dataset.open(tokens).shards)]
     limit = 2 * max(sizes)
@@ -172,8 +172,8 @@ def test_no_dataset_behind_a_url(server, cache):
 
 
 @pytest.mark.parametrize("change", ["corrupt", "missing", "empty"])
-def test_a_damaged_shard_is_named_in_every_run_and_nothing_of_it_stays(server, cache, copied, change):
-    # Row 22: what failed its check is not trusted on the next run.
+def test_row_22_a_damaged_shard_is_named_in_every_run_and_nothing_of_it_stays(server, cache, copied, change):
+    # What failed its check is not trusted on the next run.
     shard = Dataset.open(copied).sequence_shards[0]
     content = bytearray(shard.path.read_bytes())
     if change == "missing":
@@ -255,8 +255,8 @@ def test_workers_read_behind_a_url(server, cache, tokens, method):
     assert set(server.shards().values()) == {1}
 
 
-def test_two_datasets_with_shards_of_equal_names_do_not_mix(server, cache, copied, tokens):
-    # Row 21: a cache that goes by names reads the first one twice.
+def test_row_21_two_datasets_with_shards_of_equal_names_do_not_mix(server, cache, copied, tokens):
+    # A cache that goes by names reads the first one twice.
     shutil.copytree(copied, copied.parent / "x" / "tokens")
     shutil.copytree(copied.parent / "web", copied.parent / "x" / "web")
     shutil.copytree(copied.parent / "notes", copied.parent / "x" / "notes")

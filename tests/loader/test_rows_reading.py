@@ -1,9 +1,9 @@
 """How today's loaders fail their users, as scenarios: rows of LOADERS.md section 2 that reading could meet, by number.
 
-Rows 21 and 22, on caches, are in test_remote.py; those on plans, resuming and mixtures are beside what they are about.
+Rows 21 and 22, on caches, are in test_remote.py; those on batches in test_rows_batch.py, on plans, resuming
+and mixtures in test_rows_plan.py.
 """
 
-import dataclasses
 import json
 import os
 import random
@@ -21,9 +21,8 @@ from torch.utils.data import DataLoader
 from shardkit.errors import IntegrityError, SourceError
 from shardkit.loader import StreamingLoader, pictures, unpack
 from shardkit.media.reasons import BadMedia
-from shardkit.sequence.sequence import Sequence
 from shardkit.store.dataset import Dataset
-from tests.loader.builders import failure, make_host_batch, seen
+from tests.loader.builders import failure, seen
 from tests.loader.conftest import TOKENIZER, ingest, shardkit
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker:UserWarning")
@@ -204,29 +203,6 @@ def test_row_25_memory_is_flat_over_epochs(tokens):
     _, second, *_, last = map(int, run.stdout.split())
 
     assert last <= 1.05 * second, "the first epoch opens the shards"
-
-
-def test_row_30_a_packed_batch_carries_no_attention_mask(tokens):
-    with make_loader(tokens) as loader:
-        batch = next(iter(loader))
-
-    names = {field.name for field in dataclasses.fields(batch)}
-    assert {"cu_seq_lens_q", "cu_seq_lens_k"} <= names
-    assert not [name for name in names if "attention_mask" in name]
-
-
-def test_row_31_boundaries_come_from_lengths():
-    ids = [np.arange(size).astype(np.uint16) for size in (1, 1, 5)]
-    sequences = [Sequence(input_ids=one, objectives=bytes([0, *[1] * (len(one) - 1)])) for one in ids]
-
-    host, _ = make_host_batch([sequences, []], np.random.default_rng(0))
-    batch = host.to_device("cpu")
-
-    assert batch.cu_seq_lens_q.tolist() == [0, 1, 2, 7]
-    assert batch.pack_starts.tolist() == [0, 3, 3], "a pack that holds nothing is no document"
-    assert batch.input_ids.numel() == 7
-    assert batch.position_ids.flatten().tolist() == [0, 0, 0, 1, 2, 3, 4]
-    assert batch.labels.flatten().tolist()[:3] == [-100, -100, -100]
 
 
 @pytest.fixture(scope="module")
