@@ -1,10 +1,12 @@
-"""What a loader is asked for, checked: the rank, and words of a list."""
+"""What a loader is asked for, checked: the rank, the device, and words of a list."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import torch
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import check_world
@@ -33,6 +35,20 @@ def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> 
             f"rank {rank} is not one of {world_size} ranks", hint="count ranks from 0 to the world size minus 1"
         )
     return Rank(rank=rank, world_size=world_size)
+
+
+def choose_device(device: torch.device | str) -> torch.device:
+    """A device by its name. Whether it is at hand is asked with the first batch: a loader may be made elsewhere.
+
+    Raises:
+        ConfigError: where torch knows no such name.
+    """
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device is {device!r}, which torch does not know", hint='set device to "cpu" or "cuda"'
+        ) from error
 
 
 def check_choice(name: str, value: object, known: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from shardkit.errors import ConfigError, SourceError
 from shardkit.loader.assemble import Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
-from shardkit.loader.choices import check_choice, choose_rank
+from shardkit.loader.choices import check_choice, choose_device, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting
 from shardkit.loader.metrics import Meter, Metrics
@@ -70,7 +70,7 @@ class PackedLoader(IterableDataset[Any]):
         check_choice("on_bad", on_bad, ON_BAD)
         self._rank = choose_rank(rank, world_size, global_batch)
         self._on_bad = on_bad
-        self._device = torch.device(device)
+        self._device = choose_device(device)
         self._staging = Staging(self._device)
         self._hosting = Hosting()
         self._meter = Meter()

@@ -15,6 +15,7 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
+from shardkit.errors import ConfigError
 from shardkit.loader.batch import HostBatch, Sizes
 from shardkit.loader.device import Batch, build
 from shardkit.loader.jpegs import decoded
@@ -55,18 +56,30 @@ class Staging:
     def __init__(self, device: torch.device | str, *, depth: int = DEPTH) -> None:
         self._device = torch.device(device)
         self._depth = depth
+        self._reached = False
+        """Whether the device was asked for."""
         self._stream: torch.cuda.Stream | None = None
         self._slots: Iterator[_Slot] = iter(())
 
     def decode(self, host: HostBatch) -> HostBatch:
-        """The batch with its pictures decoded on the device, where that is left to it; beside what the caller does there."""
+        """The batch with its pictures decoded on the device, where that is left to it; beside what the caller does there.
+
+        Raises:
+            ConfigError: where the device is not at hand; see also shardkit.loader.jpegs.decoded.
+        """
+        self._reach()
         if host.encoded is None or self._device.type != "cuda":
             return decoded(host, self._device)
         with torch.cuda.stream(self._begin()):
             return decoded(host, self._device)
 
     def put(self, host: HostBatch) -> Batch:
-        """The batch on the device; what is done with it there waits for the copy, the host does not."""
+        """The batch on the device; what is done with it there waits for the copy, the host does not.
+
+        Raises:
+            ConfigError: where the device is not at hand.
+        """
+        self._reach()
         if self._device.type != "cuda":
             return host.to_device(self._device)
         stream = self._begin()
@@ -84,10 +97,22 @@ class Staging:
             part.record_stream(current)
         return replace(build(meta, pixels, Sizes.of(host.meta)), info=host.info)
 
+    def _reach(self) -> None:
+        # With the first batch: a loader may be made, and copied to workers, where the device is not at hand.
+        if self._reached:
+            return
+        try:
+            torch.empty(0, device=self._device)
+        except (AssertionError, NotImplementedError, RuntimeError) as error:
+            raise ConfigError(
+                f"batches cannot be built on {self._device}: {str(error).splitlines()[0]}",
+                hint="set device to one that torch has here; cpu always is",
+            ) from error
+        self._reached = True
+
     def _begin(self) -> torch.cuda.Stream:
         """The stream of the copies."""
         if self._stream is None:
-            # With the first batch: a loader may be made, and copied to workers, where the device is not at hand.
             self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
             none = torch.empty(0, dtype=torch.uint8)
             self._slots = cycle([_Slot(meta=none, pixels=none) for _ in range(self._depth)])

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from shardkit.errors import ConfigError
+from shardkit.loader.choices import choose_device
 from shardkit.loader.staging import DEPTH, Staging
 from tests.loader.builders import make_host_batch, pack_digests, random_packs
 
@@ -21,6 +23,20 @@ def test_on_a_cpu_it_is_the_batch_itself():
         assert batch.pixels.data_ptr() == host.pixels.data_ptr()
         assert torch.equal(batch.input_ids, host.to_device().input_ids)
         assert batch.info is host.info
+
+
+@pytest.mark.parametrize("device", ["nothing", 1.5, None])
+def test_a_device_that_torch_does_not_know(device):
+    with pytest.raises(ConfigError, match="which torch does not know"):
+        choose_device(device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
+def test_a_device_that_is_not_at_hand_is_missed_with_the_first_batch():
+    (host,) = hosts(1)
+    for use in (Staging("cuda").put, Staging("cuda").decode):
+        with pytest.raises(ConfigError, match="batches cannot be built on cuda"):
+            use(host)
 
 
 @pytest.mark.gpu
