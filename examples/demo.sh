@@ -40,7 +40,7 @@ train="$train --checkpoint-every 10 --out $out/run"
 printf '\n$ shardkit %s &\n' "$train"
 shardkit $train &
 waited=0
-until [ -e $out/run/checkpoints/step-00000020.pt ] || [ $waited -eq 600 ]; do
+until ls $out/run/checkpoints/step-00000020-*.pt > /dev/null 2>&1 || [ $waited -eq 600 ]; do
     sleep 0.2
     waited=$((waited + 1))
 done
