@@ -18,6 +18,8 @@ from shardkit.store.dataset import Dataset, ShardReader
 
 OPEN_SHARDS = 64
 """Of each kind: more than a window of eight shards from several sources needs."""
+OPEN_ROWS = 1 << 20
+"""Sequences whose numbers are at hand, at 150 bytes each."""
 
 
 class Closes(Protocol):
@@ -49,6 +51,19 @@ class _Recent(dict[int, Opened]):
         self.clear()
 
 
+class _RecentSequences(_Recent[SequenceReader]):
+    """Of shards of many rows the newest are at hand; the others stay open."""
+
+    def __missing__(self, index: int) -> SequenceReader:
+        newest = super().__missing__(index)
+        rows = 0
+        for reader in reversed(self.values()):
+            rows += reader.num_rows
+            if rows > OPEN_ROWS and reader is not newest:
+                reader.forget()
+        return newest
+
+
 class Shards:
     """Reads rows.
 
@@ -57,7 +72,7 @@ class Shards:
 
     def __init__(self, dataset: Dataset, *, verify: Verify) -> None:
         sequences, examples = dataset.sequence_shards, dataset.shards
-        self._sequences: _Recent[SequenceReader] = _Recent(
+        self._sequences = _RecentSequences(
             lambda index: SequenceReader(
                 dataset.sequence_reader(sequences[index], verify=verify), dataset.examples_of(sequences[index])
             )
@@ -76,30 +91,30 @@ class Shards:
         """
         return self._sequences[shard].sequence(row)
 
-    def raw_sequences(self, shards: Iterable[int], rows: Iterable[int]) -> list[RawSequence]:
-        """Sequences as they are stored, by shard of sequences and row; pictures and ids are not copied.
+    def raw_sequences(self, shards: Iterable[int], rows: Iterable[int], *, copy: bool = False) -> list[RawSequence]:
+        """Sequences as they are stored, by shard of sequences and row.
+
+        Args:
+            copy: the bytes of pictures, instead of views of their shards.
 
         Raises:
             IntegrityError: where a shard is missing or damaged.
         """
         sequences, examples = self._sequences, self._examples
         with self._lock:
-            return [sequences[shard].raw(row, examples) for shard, row in zip(shards, rows, strict=True)]
+            return [sequences[shard].raw(row, examples, copy=copy) for shard, row in zip(shards, rows, strict=True)]
 
-    def raw_examples(self, shards: Iterable[int], rows: Iterable[int]) -> list[RawExample]:
-        """Examples as they are stored, by shard of examples and row; pictures are not copied.
-
-        Raises:
-            IntegrityError: where a shard is missing or damaged.
-        """
+    def raw_examples(self, shards: Iterable[int], rows: Iterable[int], *, copy: bool = False) -> list[RawExample]:
+        """Examples as they are stored, by shard of examples and row; see `raw_sequences`."""
         with self._lock:
-            return [self._examples[shard].content(row) for shard, row in zip(shards, rows, strict=True)]
+            return [self._examples[shard].content(row, copy=copy) for shard, row in zip(shards, rows, strict=True)]
 
     def metadata(self, loaded: Loaded) -> dict[str, Any]:
         """The metadata of a sequence's example; for one thread, and none of those that read pictures."""
         with self._lock:
-            text = self._examples[loaded.shard].example(loaded.row).metadata
-        found: dict[str, Any] = orjson.loads(text)
+            # The column alone: of an example all pictures would be copied.
+            column = self._examples[loaded.shard].columns(("metadata",), rows=range(loaded.row, loaded.row + 1))
+        found: dict[str, Any] = orjson.loads(column["metadata"][0].as_py())
         return found
 
     def stored(self, loaded: Loaded, slot: Slot) -> memoryview:
