@@ -6,6 +6,7 @@ tokenizer.json -> all tokens  -> decode, token_id        what the model reads
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,7 @@ from shardkit.text.definition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
@@ -91,7 +92,8 @@ class Tokenizer:
             definition = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise _not_a_tokenizer(str(file), str(error)) from error
-        if not isinstance(definition, dict) or "type" not in (definition.get("model") or ()):
+        model = definition.get("model") if isinstance(definition, dict) else None
+        if not isinstance(model, dict) or "type" not in model:
             raise _not_a_tokenizer(str(file), "it names no model type")
         return cls(definition, config=config, where=str(file))
 
@@ -123,11 +125,14 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a data text; never a control token's."""
-        return self._checked(self._data.encode(text, add_special_tokens=False).ids)
+        with _spelling(self._where):
+            ids = self._data.encode(text, add_special_tokens=False).ids
+        return self._checked(ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text."""
-        encodings = self._data.encode_batch_fast(list(texts), add_special_tokens=False)
+        with _spelling(self._where):
+            encodings = self._data.encode_batch_fast(list(texts), add_special_tokens=False)
         found = [encoding.ids for encoding in encodings]
         if not self._never.isdisjoint(chain.from_iterable(found)):
             for ids in found:
@@ -161,6 +166,19 @@ class Tokenizer:
                 hint="use another tokenizer with --tokenizer",
             )
         return ids
+
+
+@contextmanager
+def _spelling(where: str) -> Iterator[None]:
+    """Say of a text that the model cannot spell, and has no unknown token for, what the library says without a kind."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise ConfigError(
+            f"the tokenizer cannot encode a text ({error})", where=where, hint="use another tokenizer with --tokenizer"
+        ) from error
 
 
 def _backend(definition: dict[str, Any], where: str) -> Backend:

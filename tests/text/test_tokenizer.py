@@ -98,6 +98,22 @@ def test_models_without_an_alphabet_say_unknown_and_nothing_else(kind: str, voca
     assert not tokenizer.lossless
 
 
+@pytest.mark.parametrize(
+    ("kind", "vocab"), [("Unigram", [["a", -1.0], ["b", -1.0]]), ("WordLevel", {"a": 0}), ("WordPiece", {"a": 0})]
+)
+def test_a_text_that_cannot_be_spelled_without_an_unknown_token_is_an_error(kind: str, vocab: object) -> None:
+    model: dict[str, object] = {"type": kind, "vocab": vocab}
+    if kind != "Unigram":
+        model |= {"unk_token": "<none>", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    definition = byte_level(controls=(), functional=()) | {"model": model, "pre_tokenizer": None, "decoder": None}
+    tokenizer = Tokenizer(definition, where="t.json")
+    assert tokenizer.encode("a") == [0]
+    for encode in (tokenizer.encode, lambda text: tokenizer.encode_batch(["a", text])):
+        with pytest.raises(ConfigError, match="the tokenizer cannot encode a text") as caught:
+            encode("z")
+        assert (caught.value.where, caught.value.hint) == ("t.json", "use another tokenizer with --tokenizer")
+
+
 def test_dropout_is_off() -> None:
     tokenizer = Tokenizer(byte_level(merges=[("h", "i")], model={"dropout": 0.9}))
     assert {tuple(tokenizer.encode("hihihihihi")) for _ in range(20)} == {(264,) * 5}
@@ -180,6 +196,7 @@ def test_it_travels_to_another_process() -> None:
         (b"[", "unexpected end of data"),
         (b"[]", "it names no model type"),
         (b'{"model": {}}', "it names no model type"),
+        (b'{"model": true}', "it names no model type"),
         (b'{"model": {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}}', "out of vocabulary"),
     ],
 )
