@@ -6,7 +6,7 @@
 `prepare` makes the corpus, ingests and tokenizes it for both sides, and writes what ingest kept as the samples that the
 floors and the peers read: the same keys, texts and bytes.
 
-    raw      ours: id, token ids and stored bytes by the loader's reader, in the plan's order; shards checked when opened,
+    raw      ours: id, token ids and stored bytes by RawSequenceLoader, in the order of plans; shards checked when opened,
              and block by block (`raw_read`). floor: slices of one mapped file, in a shuffled order
     rgb      ours: the loader's decoder at full scale. floor: a bare loop over slices, into memory that is used again
     packed   ours: StreamingLoader, its defaults (pillow) and turbo. floor: decode and resize alone, in two threads
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,12 +34,11 @@ import simplejpeg
 import torch
 from loader_samples import BATCH, PACK, Sample, Samples
 
-from shardkit.loader import StreamingLoader, pictures
-from shardkit.loader.reader import Reader
+from shardkit.digest import xxh3
+from shardkit.loader import RawSequenceLoader, StreamingLoader, pictures
 from shardkit.media import turbo
 from shardkit.media.decode import decode_rgb
-from shardkit.sequence.plan import Plan, PlanSettings
-from shardkit.sequence.plan.source import identity, read_lengths
+from shardkit.sequence.plan.source import read_lengths
 from shardkit.store.dataset import Dataset
 
 SIDES = (224, 448)
@@ -120,6 +120,29 @@ def check_tokens(work: Path) -> int:
     return compared
 
 
+def check_raw(work: Path) -> int:
+    """Stop unless raw sequences are the stored ids and the pictures of the samples; returns how many were compared."""
+    samples = Samples(work / "samples")
+    number = {key: at for at, key in enumerate(samples.keys)}
+    dataset = Dataset.open(work / f"tokens{SIDES[0]}")
+    expected: Counter[Any] = Counter()
+    for reference in dataset.sequence_shards:
+        places = dataset.examples_of(reference)
+        columns = ["example_id", "shard", "row", "input_ids", "slots"]
+        for row in dataset.sequence_reader(reference).table(columns).to_pylist():
+            holder = dataset.shards[places[row["shard"]]]
+            images = samples[number[f"{holder.holder.path.name}-{place_of(holder):03}-{row['row']:06}"]][2]
+            own = tuple(xxh3(images[slot["image"]]) for slot in row["slots"])
+            expected[row["example_id"], tuple(row["input_ids"]), own] += 1
+    for verify in ("open", "read"):
+        with raw_loader(work, verify) as loader:
+            rows = (row for batch in loader for row in batch)
+            found = Counter((example_id, tuple(ids.tolist()), tuple(map(xxh3, own))) for example_id, ids, own in rows)
+        if found != expected:
+            sys.exit(f"raw sequences ({verify}): {(found - expected).total()} are not those that are stored")
+    return expected.total()
+
+
 def place_of(reference: Any) -> int:
     """The index of a shard in the dataset that holds it."""
     return next(one.index for one in reference.holder.shards if one.name == reference.name)
@@ -151,24 +174,8 @@ def loader_of(work: Path, side: int, decoder: str, **more: Any) -> StreamingLoad
     )
 
 
-def order_of(dataset: Dataset) -> list[tuple[int, int]]:
-    """(sequence shard, row) of an epoch in the order of the plan."""
-    split = dataset.splits[0]
-    lengths = read_lengths(dataset, split)
-    plan = Plan(lengths, PlanSettings(max_tokens=PACK, seed=1), identity=identity(dataset, split))
-    indices = [index for step in plan.steps(plan.start(0)) for pack in step.packs for index in pack]
-    return list(zip(lengths.shard[indices].tolist(), lengths.row[indices].tolist(), strict=True))
-
-
-def raw_batches(reader: Reader, order: list[tuple[int, int]]) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for shard, row in order:
-        loaded = reader.sequence(shard, row)
-        images = [bytes(reader.stored(loaded, slot)) for slot in loaded.sequence.slots]
-        batch.append((loaded.example_id, loaded.sequence.input_ids, images))
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
+def raw_loader(work: Path, verify: Any) -> RawSequenceLoader:
+    return RawSequenceLoader(work / f"tokens{SIDES[0]}", global_batch=BATCH, seed=1, copy=True, verify=verify)
 
 
 def measure_ours(work: Path, seconds: float, repeats: int) -> dict[str, Any]:
@@ -177,14 +184,11 @@ def measure_ours(work: Path, seconds: float, repeats: int) -> dict[str, Any]:
     next(iter(loader))
     found: dict[str, Any] = {"first_batch_seconds": time.perf_counter() - began}
     loader.close()
-    dataset = Dataset.open(work / f"tokens{SIDES[0]}")
-    order = order_of(dataset)
     for verify in ("open", "read"):
         name = "raw" if verify == "open" else "raw_read"
-        # One reader for all epochs, as a loader has; what it checks once is part of the first.
-        reader = Reader(dataset, verify=verify)
-        found[name] = common.rate(lambda r=reader: raw_batches(r, order), len, seconds)
-        reader.close()
+        # One loader for all epochs, as trainers have; what it checks once is part of the first.
+        with raw_loader(work, verify) as raw:
+            found[name] = common.rate(lambda r=raw: r, len, seconds)
     pictures = [data for _, _, images in Samples(work / "samples") for data in images]
     for threads in (1, THREADS):
         found[f"rgb_{threads}"] = decoding(pictures, our_decode, seconds, threads)
@@ -222,7 +226,8 @@ def resume_ours(work: Path, repeats: int) -> dict[str, Any]:
 
         return keys(), loader.state_dict
 
-    total = len(order_of(Dataset.open(work / f"tokens{SIDES[0]}")))
+    dataset = Dataset.open(work / f"tokens{SIDES[0]}")
+    total = len(read_lengths(dataset, dataset.splits[0]))
     return common.resumption(opened, total, repeats)
 
 
@@ -341,7 +346,11 @@ def main() -> None:
         prepare(options.work, options.shared, options.images, options.docs)
         return
     if options.command == "check":
-        found: Any = {"sequences_compared": check_tokens(options.work), "least_psnr": check_pixels(options.work, 64)}
+        found: Any = {
+            "sequences_compared": check_tokens(options.work),
+            "raw_sequences_compared": check_raw(options.work),
+            "least_psnr": check_pixels(options.work, 64),
+        }
     else:
         found = {"ours": measure_ours, "floor": measure_floor}[options.name](
             options.work, options.seconds, options.resume

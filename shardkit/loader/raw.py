@@ -64,6 +64,7 @@ class _RawLoader(Generic[Row]):
         global_batch: rows of a step over all ranks; a multiple of the world size.
         rank: with `world_size` from the environment of torchrun where not given, else 0 of 1.
         epochs: after so many, iterating gives nothing more.
+        copy: pictures as bytes of their own, which may stay or go to other processes; else as views of their shards.
         verify: read | open | off: compare each block of rows before its first use, whole shards, sizes only.
         remote: how a dataset behind a URL is reached, and the cache of its shards on this host.
 
@@ -84,6 +85,7 @@ class _RawLoader(Generic[Row]):
         rank: int | None = None,
         world_size: int | None = None,
         epochs: int | None = None,
+        copy: bool = False,
         verify: Verify = "read",
         remote: RemoteSettings | None = None,
     ) -> None:
@@ -93,6 +95,7 @@ class _RawLoader(Generic[Row]):
         self._global_batch = global_batch
         self._rank = choose_rank(rank, world_size, global_batch)
         self._epochs = epochs
+        self._copy = copy
         opened = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         chosen, self._lengths = self._of(opened, split)
         check_files(opened, chosen)
@@ -216,7 +219,7 @@ class RawSequenceLoader(_RawLoader[RawSequence]):
         return chosen, read_lengths(dataset, chosen)
 
     def _read(self, shards: list[int], rows: list[int]) -> list[RawSequence]:
-        return self._shards.raw_sequences(shards, rows)
+        return self._shards.raw_sequences(shards, rows, copy=self._copy)
 
 
 class RawExampleLoader(_RawLoader[RawExample]):
@@ -229,4 +232,4 @@ class RawExampleLoader(_RawLoader[RawExample]):
         return chosen, read_examples(dataset, chosen)
 
     def _read(self, shards: list[int], rows: list[int]) -> list[RawExample]:
-        return self._shards.raw_examples(shards, rows)
+        return self._shards.raw_examples(shards, rows, copy=self._copy)

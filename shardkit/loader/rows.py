@@ -18,7 +18,7 @@ import pyarrow as pa
 from shardkit.sequence.sequence import Sequence, Slot
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import ShardReader
-from shardkit.store.row_reader import Content, Texts, offsets_of
+from shardkit.store.row_reader import Content, Stored, Texts, offsets_of
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -26,6 +26,8 @@ _ONE = (0,)
 """Of a sequence that is one document."""
 _BYTE = [bytes([number]) for number in range(256)]
 _SLOT = ("start", "count", "image", "height", "width", "used_height", "used_width")
+_WIDTH = 13
+"""Numbers of a row of sequences."""
 _LABELS = ("ocr_labels", "reading_order")
 
 
@@ -42,15 +44,15 @@ class Loaded:
     """... the example's row there."""
 
 
-RawSequence = tuple[str, Ids, list[memoryview]]
+RawSequence = tuple[str, Ids, list[Stored]]
 """A sequence as it is stored: example id, token ids [T], and the stored bytes of the picture of each slot, in order.
 
-Ids and pictures are views of the shard and keep it in memory: copy what stays.
+Views of a shard keep its file in memory: copy what stays.
 """
 
-RawExample = tuple[str, Content, list[memoryview]]
-"""An example as it is stored: its id, its segments in order (a text, or the place of a picture), and the stored bytes of its
-pictures, which are views of the shard."""
+RawExample = tuple[str, Content, list[Stored]]
+"""An example as it is stored: its id, its segments in order (a text, or the place of a picture), the stored bytes of its
+pictures."""
 
 
 class SequenceReader:
@@ -62,6 +64,7 @@ class SequenceReader:
     """
 
     def __init__(self, table: TableReader, examples: collections.abc.Sequence[int]) -> None:
+        self.num_rows = table.num_rows
         self._table = table
         self._blocks = table.kept(lambda batch: _Block(batch, examples))
 
@@ -69,13 +72,17 @@ class SequenceReader:
         block, place = self._blocks.locate(row)
         return block.sequence(place)
 
-    def raw(self, row: int, examples: Mapping[int, ShardReader]) -> RawSequence:
-        """A row as it is stored, its pictures from the readers of `examples`."""
+    def raw(self, row: int, examples: Mapping[int, ShardReader], *, copy: bool) -> RawSequence:
+        """A row as it is stored, its pictures from the readers of `examples`, as views or as copies."""
         block, place = self._blocks.locate(row)
-        return block.raw(place, examples)
+        return block.raw(place, examples, copy=copy)
+
+    def forget(self) -> None:
+        """Let go of what is kept of its blocks; they are made anew where they are asked for."""
+        self._blocks.clear()
 
     def close(self) -> None:
-        self._blocks.clear()
+        self.forget()
         self._table.close()
 
 
@@ -91,19 +98,15 @@ class _Block:
         shard, *others = (
             batch.column(name).to_numpy() for name in ("shard", "row", "window", "alternative", "alternatives")
         )
-        columns = [
-            *(part for bound in bounds for part in (bound[:-1], bound[1:])),
-            np.asarray(examples)[shard],
-            *others,
-        ]
-        self._numbers = array("i", np.stack(columns, axis=1).astype(np.int32).tobytes())
-        """Of each row: first and stop of its ids (0, 1), slots (2, 3), runs and documents; the shard (8) and row (9) of its example; ..."""
-        self._width = len(columns)
+        firsts_and_stops = [part for bound in bounds for part in (bound[:-1], bound[1:])]
+        self._numbers = _side_by_side([*firsts_and_stops, np.asarray(examples)[shard], *others])
+        """[rows * 13] first and stop of ids (0, 1), of slots (2, 3), of runs and of documents; shard (8) and row (9) of the
+        example; window, alternative, alternatives."""
         ids, slots, runs, documents = (column.values for column in lists)
         self._ids: Ids = ids.to_numpy()
         self._example_ids: list[str] = batch.column("example_id").to_pylist()
         self._sources = Texts(batch.column("source"))
-        self._slots = [slots.field(name).to_numpy().data for name in _SLOT]
+        self._slots = _side_by_side([slots.field(name).to_numpy() for name in _SLOT])
         self._images: list[int] = slots.field("image").to_pylist()
         self._labels = [None if column.null_count == len(column) else column for column in map(slots.field, _LABELS)]
         self._objectives, self._lengths = (runs.field(name).to_numpy().data for name in ("objective", "length"))
@@ -111,20 +114,20 @@ class _Block:
         prompts = batch.column("prompt")
         self._prompts = None if prompts.null_count == len(prompts) else prompts
 
-    def raw(self, place: int, examples: Mapping[int, ShardReader]) -> RawSequence:
-        numbers, at = self._numbers, self._width * place
+    def raw(self, place: int, examples: Mapping[int, ShardReader], *, copy: bool) -> RawSequence:
+        numbers, at = self._numbers, _WIDTH * place
         images = self._images[numbers[at + 2] : numbers[at + 3]]
         return (
             self._example_ids[place],
             self._ids[numbers[at] : numbers[at + 1]],
-            examples[numbers[at + 8]].images(numbers[at + 9], images) if images else [],
+            examples[numbers[at + 8]].images(numbers[at + 9], images, copy=copy) if images else [],
         )
 
     def sequence(self, place: int) -> Loaded:
         (
             first_id, behind_ids, first_slot, behind_slots, first_run, behind_runs, first_document, behind_documents,
             shard, row, window, alternative, alternatives,
-        ) = self._numbers[self._width * place : self._width * (place + 1)]  # fmt: skip
+        ) = self._numbers[_WIDTH * place : _WIDTH * (place + 1)]  # fmt: skip
         runs = zip(self._objectives[first_run:behind_runs], self._lengths[first_run:behind_runs], strict=True)
         return Loaded(
             sequence=Sequence(
@@ -146,7 +149,7 @@ class _Block:
         )
 
     def _slot(self, at: int) -> Slot:
-        start, count, image, height, width, used_height, used_width = [column[at] for column in self._slots]
+        start, count, image, height, width, used_height, used_width = self._slots[7 * at : 7 * (at + 1)]
         labels, order = (None if column is None else column[at].as_py() for column in self._labels)
         return Slot(
             start=start,
@@ -159,3 +162,8 @@ class _Block:
             ocr_labels=None if labels is None else tuple(labels),
             reading_order=None if order is None else tuple(order),
         )
+
+
+def _side_by_side(columns: collections.abc.Sequence[npt.NDArray[Any]]) -> array[int]:
+    """[rows * columns] int32"""
+    return array("i", np.stack(columns, axis=1).astype(np.int32).tobytes())

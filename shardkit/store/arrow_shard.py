@@ -176,9 +176,10 @@ class TableReader:
             table = table.slice(rows[0] - self._starts[first], len(rows))
         return table if columns is None else table.select(list(columns))
 
-    def data(self) -> memoryview:
-        """The bytes of the file."""
-        return memoryview(self._map)
+    @property
+    def mapped(self) -> mmap.mmap | bytes:
+        """The file."""
+        return self._map
 
     def place_of(self, buffer: pa.Buffer | None) -> int:
         """Where in the file a buffer of one of its columns begins; 0 for an empty one.
@@ -220,7 +221,7 @@ class ArrowReader(RowReader):
 
     def __init__(self, path: Path, check: BlockCheck) -> None:
         self._table = TableReader(path, check)
-        super().__init__(check, self._table.data())
+        super().__init__(check, self._table.mapped)
 
     def example(self, row: int) -> Example:
         batch, place = self._table.locate(row)

@@ -31,7 +31,7 @@ from shardkit.store.files import digest_file
 from shardkit.store.mirror import Mirror
 from shardkit.store.ranges import RangedCheck
 from shardkit.store.remote import RemoteSettings, as_url
-from shardkit.store.row_reader import Content
+from shardkit.store.row_reader import Content, Stored
 from shardkit.store.rows import Block
 from shardkit.store.schema import TABLES
 from shardkit.store.tar_shard import TarReader, index_path
@@ -51,9 +51,9 @@ class ShardReader(Protocol):
 
     def image_bytes(self, row: int, image: int) -> memoryview: ...
 
-    def images(self, row: int, numbers: Iterable[int]) -> list[memoryview]: ...
+    def images(self, row: int, numbers: Iterable[int], *, copy: bool = False) -> list[Stored]: ...
 
-    def content(self, row: int) -> tuple[str, Content, list[memoryview]]: ...
+    def content(self, row: int, *, copy: bool = False) -> tuple[str, Content, list[Stored]]: ...
 
     def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table: ...
 

@@ -5,6 +5,7 @@ What is asked row by row is kept as plain numbers: a value of Arrow or of numpy 
 
 from __future__ import annotations
 
+import mmap
 from array import array
 from collections.abc import Iterable
 
@@ -16,6 +17,9 @@ from shardkit.store.blocks import BlockCheck, Blocks
 
 Content = tuple[str | int, ...]
 """The segments of an example in order: a text, or the number of one of its pictures."""
+
+Stored = bytes | memoryview
+"""The bytes of a picture."""
 
 Offsets = npt.NDArray[np.int64]
 
@@ -35,13 +39,14 @@ class RowReader:
 
     Args:
         check: of the shard.
-        data: its bytes.
+        mapped: its file.
     """
 
-    def __init__(self, check: BlockCheck, data: memoryview) -> None:
+    def __init__(self, check: BlockCheck, mapped: mmap.mmap | bytes) -> None:
         self.num_rows = check.num_rows
         self._check = check
-        self._data = data
+        self._map = mapped
+        self._view = memoryview(mapped)
         self._rows = array("q", [_UNKNOWN, 0]) * check.num_rows
         self._bounds = array("q")
         self._contents = Blocks(check, lambda index: _Contents(self._read(index)))
@@ -56,10 +61,10 @@ class RowReader:
 
     def image_bytes(self, row: int, image: int) -> memoryview:
         """The stored bytes of one image, zero-copy."""
-        return self.images(row, (image,))[0]
+        return memoryview(self.images(row, (image,))[0])
 
-    def images(self, row: int, numbers: Iterable[int]) -> list[memoryview]:
-        """The stored bytes of some images of a row, zero-copy.
+    def images(self, row: int, numbers: Iterable[int], *, copy: bool = False) -> list[Stored]:
+        """The stored bytes of some images of a row, as views of the file or as copies.
 
         Raises:
             IndexError: where there is no such row or image.
@@ -67,7 +72,8 @@ class RowReader:
         size = self._rows[2 * row] if 0 <= row < self.num_rows else _UNKNOWN
         if size == _UNKNOWN:
             size = self._number_of(row)
-        first, bounds, data, found = self._rows[2 * row + 1], self._bounds, self._data, []
+        data = self._map if copy else self._view
+        first, bounds, found = self._rows[2 * row + 1], self._bounds, []
         for number in numbers:
             if not 0 <= number < size:
                 raise IndexError(f"row {row} has no image {number}")
@@ -75,10 +81,10 @@ class RowReader:
             found.append(data[bounds[at] : bounds[at + 1]])
         return found
 
-    def content(self, row: int) -> tuple[str, Content, list[memoryview]]:
-        """Example id, segments, and the stored bytes of all images, zero-copy."""
+    def content(self, row: int, *, copy: bool = False) -> tuple[str, Content, list[Stored]]:
+        """Example id, segments, and the stored bytes of all images, as views of the file or as copies."""
         contents, place = self._contents.locate(row)
-        return *contents.get(place), self.images(row, range(self._number_of(row)))
+        return *contents.get(place), self.images(row, range(self._number_of(row)), copy=copy)
 
     def _number_of(self, row: int) -> int:
         """Images of a row; of a block that was not asked for before, it is written down first."""
@@ -96,7 +102,7 @@ class RowReader:
     def close(self) -> None:
         """Views that were handed out keep their memory alive."""
         self._contents.clear()
-        self._data.release()
+        self._view.release()
 
 
 class Texts:

@@ -154,10 +154,9 @@ class TarReader(RowReader):
     """The examples of a tar shard, through its index; the tar itself is never walked or extracted."""
 
     def __init__(self, path: Path, check: BlockCheck, index: BlockCheck) -> None:
-        self._map = check.open(path)
+        super().__init__(check, check.open(path))
         check.frame(self._map)
         self._index = TableReader(index_path(path), index)
-        super().__init__(check, memoryview(self._map))
 
     def example(self, row: int) -> Example:
         batch, place = self._index.locate(row)
