@@ -162,16 +162,14 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         counts += count(batch, model)
         by_source += state.shares.count(batch)
 
-    for parameter in trained:
-        # A rank without an image takes part in the sums too, and every update touches the same parameters.
-        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    # A rank without an image takes part in the sums too, and every update touches the same parameters.
+    gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
     with clock.part("communication"):
-        sum_over_ranks(
-            [sums, counts, by_source, *(parameter.grad for parameter in trained if parameter.grad is not None)]
-        )
+        sum_over_ranks([sums, counts, by_source, *gradients])
+    for parameter, gradient in zip(trained, gradients, strict=True):
+        parameter.grad = gradient
     loss = float(combine(sums, denominators, task.weights))
     by_part = grad_norm_by_part(model)
-    rate = state.stage.learning_rate(step)
     with clock.part("update"):
         norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
         if not math.isfinite(loss + norm):
@@ -180,8 +178,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
                 where=f"step {step}, batch {batches[0].batch_id}",
                 hint="lower --lr in a new --out; the last checkpoint is from before this step",
             )
-        for group in state.optimizer.param_groups:
-            group["lr"] = rate
+        state.set_rate(state.stage.learning_rate(step))
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
 
@@ -200,7 +197,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         "grad_norm": norm,
         "grad_norm_by_part": by_part,
         **({"grad_norm_by_objective": norms.found(denominators)} if norms else {}),
-        "lr": rate,
+        "lr": state.stage.learning_rate(step),
         **timed,
         "batch_id": batches[0].batch_id,
     }
@@ -213,9 +210,9 @@ def endless(loader: StreamingLoader) -> Iterator[Batch]:
         ConfigError: where an epoch has no batch, though the first had one.
     """
     while True:
-        num_batches = 0
+        has_batches = False
         for batch in loader:
-            num_batches += 1
+            has_batches = True
             yield batch
-        if not num_batches:
+        if not has_batches:
             raise too_few_packs()

@@ -53,4 +53,4 @@ PRESETS: dict[str, ModelSize] = {
         tower=TowerSize(width=768, heads=12, depth=4, compressor_depth=3),
     ),
 }
-"""smoke: seconds on two CPU cores. small: a workstation. h200: one large accelerator."""
+"""smoke: seconds on two CPU cores. small: a workstation. h200: what one such accelerator is for."""

@@ -53,6 +53,10 @@ class TrainState:
     records: list[StageRecord]
     """Of this stage and those before it"""
 
+    def set_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
     def checkpoint(self, step: int, loss: float) -> Checkpoint:
         """The loader's state is the same on every rank and for every micro-step."""
         return {
