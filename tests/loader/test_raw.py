@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from itertools import zip_longest
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from shardkit.loader import Promise, RawExampleLoader, RawSequenceLoader, shards
 from shardkit.sequence.plan import Plan, PlanSettings
 from shardkit.sequence.plan.source import identity, read_lengths
 from shardkit.store.dataset import Dataset
+from shardkit.store.remote import RemoteSettings
+from tests.loader import servers
 from tests.loader.conftest import ingest
 
 KINDS = [RawSequenceLoader, RawExampleLoader]
@@ -225,3 +229,42 @@ def test_a_changed_byte_is_never_delivered(copied, tokens, kind, verify):
         assert found == whole[: len(found)]
         shard.path.write_bytes(content)
     assert len(damaged) > 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_url_gives_what_the_folder_gives(work, tokens, tmp_path, kind):
+    pytest.importorskip("aiohttp")
+    remote = RemoteSettings(cache=tmp_path / "cache", patience=3.0)
+    with servers.http(work) as server:
+        found = epoch_of(kind, f"{server.url}/tokens", remote=remote, copy=True)
+    assert found == epoch_of(kind, tokens)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_are_bytes_and_views_are_not(tokens, kind):
+    for copy, expected in [(False, memoryview), (True, bytes)]:
+        with kind(tokens, global_batch=4, copy=copy) as loader:
+            kinds = {type(image) for batch in loader for _, _, images in batch for image in images}
+        assert kinds == {expected}
+
+
+def test_what_is_kept_of_older_shards_goes_where_there_are_many_rows(tokens, monkeypatch):
+    whole = epoch_of(RawSequenceLoader, tokens, seed=3, epochs=2)
+    monkeypatch.setattr(shards, "OPEN_ROWS", 1)
+    assert epoch_of(RawSequenceLoader, tokens, seed=3, epochs=2) == whole
+    reader = shards.Shards(Dataset.open(tokens), verify="read")
+    for shard in range(len(Dataset.open(tokens).sequence_shards)):
+        reader.raw_sequences([shard], [0])
+    assert [len(one._blocks) for one in reader._sequences.values()][:-1] == [0] * (len(reader._sequences) - 1)
+    assert len(reader._sequences) > 1
+    reader.close()
+
+
+def test_the_page_runs_as_it_is_written(work, tokens, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
+    (program,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "RawExampleLoader" in block]
+    (tmp_path / "work").symlink_to(work)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    sequences, examples = (len([*rows]) for rows in (slow_sequences(tokens), slow_examples(work / "web")))
+    assert len(capsys.readouterr().out.splitlines()) == 2 * sequences + examples

@@ -13,7 +13,7 @@ from shardkit.records import Example
 from shardkit.store.arrow_shard import ArrowReader
 from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.columns import to_rows
-from shardkit.store.rows import Written, to_row
+from shardkit.store.rows import Block, Written, to_row
 from shardkit.store.schema import EXAMPLES as SCHEMA
 from shardkit.store.tar_shard import TarReader, header, index_path
 from shardkit.store.units import SHARD_FORMATS
@@ -52,6 +52,36 @@ def test_what_goes_in_comes_out(tmp_path: Path, fmt: str, verify: Verify):
     assert [reader.example(row) for row in range(150)] == EXAMPLES
     assert bytes(reader.image_bytes(149, 1)) == EXAMPLES[149].images[1].data
     assert reader.columns(["example_id"])["example_id"].to_pylist() == [e.example_id for e in EXAMPLES]
+    reader.close()
+
+
+@pytest.mark.parametrize("fmt", SHARD_FORMATS)
+def test_rows_are_read_as_they_are_stored_whichever_comes_first(tmp_path: Path, fmt: str):
+    reader = read(tmp_path / "a", write(tmp_path / "a", EXAMPLES, fmt), fmt)
+    for row in (149, 0, 70, *range(150)):
+        example = EXAMPLES[row]
+        example_id, segments, images = reader.content(row)
+        assert example_id == example.example_id
+        assert segments == tuple(one.text if one.kind == "text" else one.image for one in example.segments)
+        assert [*map(bytes, images)] == [image.data for image in example.images]
+        assert reader.images(row, range(len(images))[::-1], copy=True) == [image.data for image in example.images][::-1]
+    for row, number in [(0, 0), (149, 2), (149, -1)]:
+        with pytest.raises(IndexError, match=f"row {row} has no image {number}"):
+            reader.images(row, (number,))
+    reader.close()
+
+
+def test_pictures_that_are_not_in_the_file_as_they_are_are_an_error(tmp_path: Path):
+    rows = [to_row(example) for example in EXAMPLES[:4]]
+    with pa.OSFile(str(tmp_path / "a"), "wb") as file:
+        packed = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_file(file, SCHEMA, options=packed) as writer:
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=SCHEMA))
+    size = (tmp_path / "a").stat().st_size
+    block = Block(first_row=0, num_rows=4, offset=0, size=0, xxh3="")
+    reader = ArrowReader(tmp_path / "a", BlockCheck(name="a", size=size, digest="", blocks=[block], verify="off"))
+    with pytest.raises(IntegrityError, match="the file is not a readable shard"):
+        reader.image_bytes(1, 0)
     reader.close()
 
 
