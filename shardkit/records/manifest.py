@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from shardkit.digest import canonical_json, fingerprint, sha256, xxh3
@@ -75,8 +75,10 @@ class Manifest:
 
     def identity(self) -> dict[str, Any]:
         """What enters the dataset id."""
-        body = asdict(self)
+        body = {one.name: getattr(self, one.name) for one in fields(self)}
         del body["produced_by"], body["locations"]
+        for name in ("shards", "sequences", "tables", "files"):
+            body[name] = [{one.name: getattr(entry, one.name) for one in fields(entry)} for entry in body[name]]
         body["fingerprint"] = fingerprint(self.recipe)
         return body
 
@@ -91,9 +93,10 @@ class Manifest:
         return xxh3(canonical_json([produced_by, dict(self.locations)]))
 
     def to_json(self) -> bytes:
+        identity = self.identity()
         body = {
-            **self.identity(),
-            "dataset_id": self.dataset_id,
+            **identity,
+            "dataset_id": sha256(canonical_json(identity)),
             "produced_by": {**self.produced_by, "check": self.outside()},
             "locations": dict(self.locations),
         }
