@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.digest import fingerprint
 from shardkit.errors import ConfigError, IntegrityError
 from shardkit.sequence.objectives import OBJECTIVES
+from shardkit.sequence.plan import Mixture
 from shardkit.store.dataset import Dataset
 from shardkit.text.tokenizer import Tokenizer
 
@@ -24,7 +26,7 @@ class Facts:
     longest: int
     """Tokens that sequences were built for"""
     objectives: tuple[str, ...]
-    """Those that have a target in the split"""
+    """Those that have a target in the split, in a source that is drawn"""
     num_images: int
     image_token: int | None
     """Id of the token that stands for an image slot; None where the recipe has no images"""
@@ -34,8 +36,11 @@ class Facts:
     """Pixels along the side of the square that a slot stands for"""
 
 
-def read_facts(dataset: Dataset) -> Facts:
+def read_facts(dataset: Dataset, mixture: Mixture | None = None) -> Facts:
     """The facts of a tokenized dataset's training split; of everything where it was never split.
+
+    Args:
+        mixture: what sources without a weight hold is never learned, and no objective of the run.
 
     Raises:
         ConfigError: where the dataset holds no sequences, or only prompts or pairs; or is split and has no train.
@@ -58,7 +63,8 @@ def read_facts(dataset: Dataset) -> Facts:
             hint="split the dataset with train in --ratios",
         )
     columns = {name: f"supervised_{name}" for name in OBJECTIVES if f"supervised_{name}" in lengths.column_names}
-    objectives = tuple(name for name, column in columns.items() if pc.sum(lengths[column]).as_py())
+    drawn = _drawn(lengths, mixture)
+    objectives = tuple(name for name, column in columns.items() if pc.sum(drawn[column]).as_py())
     if not objectives:
         raise ConfigError(
             "it holds prompts: no token is a target",
@@ -89,3 +95,14 @@ def read_facts(dataset: Dataset) -> Facts:
         processor=fingerprint(processor) if processor else None,
         slot_side=processor.get("patch", 14) * processor.get("merge", 2),
     )
+
+
+def _drawn(lengths: pa.Table, mixture: Mixture | None) -> pa.Table:
+    """The rows of the sources that a mixture ever draws; all where it names one that is not there, which the plan refuses."""
+    if mixture is None or not mixture.weights:
+        return lengths
+    changes = (change.weights for change in mixture.then)
+    sources = {name for weights in (mixture.weights, *changes) for name, weight in weights if weight > 0}
+    if not sources <= set(lengths["source"].to_pylist()):
+        return lengths
+    return lengths.filter(pc.is_in(lengths["source"], pa.array(sorted(sources))))

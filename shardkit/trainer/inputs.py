@@ -15,6 +15,7 @@ from torch import Tensor
 
 from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import StreamingLoader
+from shardkit.sequence.plan import Mixture
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import check_weights, make_model
 from shardkit.trainer.checkpoint import load_checkpoint, steps_of
@@ -71,7 +72,7 @@ def open_stage(
         first: of the first stage, where this is another one.
     """
     dataset = Dataset.open(stage.config.data, base=stage.config.bases, remote=stage.config.remote)
-    facts = read_facts(dataset)
+    facts = read_facts(dataset, Mixture.of(stage.config.mixture) if stage.config.mixture is not None else None)
     if first and facts.tokenizer != first.facts.tokenizer:
         raise ConfigError(
             f"its tokenizer is {facts.tokenizer}, that of stage {first.stage.name} {first.facts.tokenizer}",
