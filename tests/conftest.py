@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,7 +65,34 @@ def sample() -> Path:
     return ROOT / "tests" / "data"
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def road(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Road:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """`once(name, make)`: the folder that make(folder) fills, made by the first of all test workers that asks for it.
+
+    Only to be read: the others get the very same folder.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared_base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make_once(name: str, make: Callable[[Path], object]) -> Path:
+        folder = shared_base / f"once-{name}"
+        done = folder.with_suffix(".done")
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of one that failed half-way
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return make_once
+
+
+@pytest.fixture(scope="session")
+def road(once: Once, sample: Path) -> Road:
     """The whole road on the bundled sample, with one worker. Only to be read."""
-    return walk(tmp_path_factory.mktemp("road"), sample, workers=1)
+    return Road(root=once("road", lambda folder: walk(folder, sample, workers=1)))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from shardkit.cli import run
+from tests.contract.caserunner import options
 
 BOOK = "@path:([^/]+)_[0-9]+_[0-9]+"
 """The book of a line image: its name before page and line."""
@@ -18,18 +23,35 @@ MANIFEST_OUTSIDE = ("dataset_id", "produced_by", "locations")
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """Start a command; stdout and stderr are pipes."""
+    """Start a command in a process of its own; stdout and stderr are pipes."""
     command = [sys.executable, "-m", "shardkit", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
 
 
-def shardkit(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and check its exit code."""
+def apart(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in a process of its own, as a user does, and check its exit code."""
     process = start(*arguments)
     out, err = process.communicate(timeout=240)
-    assert process.returncode == code, f"shardkit {' '.join(map(str, arguments))}\n{out}{err}"
+    return _checked(arguments, process.returncode, code, out, err)
+
+
+def shardkit(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has everything loaded; with one worker where nothing else is said."""
+    words = [str(word) for word in arguments]
+    if "--workers" not in words and "--workers" in options(words[0]):
+        words += ["--workers", "1"]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        found = run(words)
+    return _checked(arguments, found, code, out.getvalue(), err.getvalue())
+
+
+def _checked(
+    arguments: Sequence[object], found: int, code: int, out: str, err: str
+) -> subprocess.CompletedProcess[str]:
+    assert found == code, f"shardkit {' '.join(map(str, arguments))}\n{out}{err}"
     assert "Traceback" not in err, err
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    return subprocess.CompletedProcess(list(map(str, arguments)), found, out, err)
 
 
 def result(*arguments: object) -> dict[str, object]:
@@ -90,11 +112,11 @@ class Road:
         }
 
 
-def walk(root: Path, sample: Path, *, workers: int) -> Road:
-    """Go the whole road below `root`."""
+def walk(root: Path, sample: Path, *, workers: int, command: Callable[..., object] = shardkit) -> Road:
+    """Go the whole road below `root`; `command` runs each stage."""
     road = Road(root=root)
-    for command in road.commands(sample).values():
-        shardkit(*command, "--workers", workers)
+    for words in road.commands(sample).values():
+        command(*words, "--workers", workers)
     return road
 
 

@@ -45,10 +45,8 @@ def unit(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> dict[str, bytes]:
-    out = tmp_path_factory.mktemp("undisturbed") / "lines"
-    shardkit(*ingest_lines(sample, out), "--workers", WORKERS)
-    return content(out)
+def undisturbed(lines: Path) -> dict[str, bytes]:
+    return content(lines)
 
 
 @pytest.mark.parametrize("point", ["in the first unit", "after some units", "at the commit"])

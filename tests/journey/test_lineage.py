@@ -6,6 +6,7 @@ import hashlib
 import json
 import tarfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,14 @@ class Walk:
 
 
 @pytest.fixture(scope="module")
-def walk(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Walk:
-    raw, root = shared / "data", tmp_path_factory.mktemp("lineage")
+def walk(shared: Path, once: Callable[..., Path]) -> Walk:
+    raw = shared / "data"
+    root = once("lineage", lambda folder: make(raw, folder))
+    figures = json.loads((root / "plan.json").read_bytes())
+    return Walk(raw=raw, root=root, plan=figures["plan"], steps=figures["steps"])
+
+
+def make(raw: Path, root: Path) -> None:
     common = ["--workers", 1, "--quiet"]
     pages = raw / "obelics_pages"
     shardkit("ingest", "obelics", pages / "obelics.parquet", "--images", pages, "--url-map", pages / "url_map.jsonl",
@@ -49,7 +56,7 @@ def walk(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Walk:
     shardkit("tokenize", root / "split", "-o", root / "tokens", "--recipe", "vlm", "--set", "image_size=56", *tokenizer)
     shardkit("tokenize", root / "split", "-o", root / "turns", "--recipe", "sft", *tokenizer)
     figures = result("plan", root / "tokens", "--max-tokens", 512, "--global-batch", 4, "--save")
-    return Walk(raw=raw, root=root, plan=str(figures["plan"]), steps=int(str(figures["steps"])))
+    (root / "plan.json").write_text(json.dumps(figures))
 
 
 def test_a_batch_leads_to_the_raw_files(walk: Walk) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +17,11 @@ COLUMNS = ["example_id", "source", "group", "segments", "images", "relations", "
 
 
 @pytest.fixture(scope="module")
-def tars(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
-    out = tmp_path_factory.mktemp("tars") / "captions"
-    shardkit(*ingest_captions(sample, out), "--shards", "tar")
-    return out
+def tars(once: Callable[..., Path], sample: Path) -> Path:
+    def make(folder: Path) -> None:
+        shardkit(*ingest_captions(sample, folder / "captions"), "--shards", "tar")
+
+    return once("tars", make) / "captions"
 
 
 def rows_by_pyarrow(dataset: Path) -> list[dict]:

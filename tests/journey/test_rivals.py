@@ -26,9 +26,7 @@ def together(command: list[object], writers: int) -> list[int]:
     return codes
 
 
-def rounds(sample, tmp_path, number: int, writers: int) -> None:
-    whole = tmp_path / "whole"
-    shardkit(*ingest_lines(sample, whole))
+def rounds(sample, tmp_path, lines, number: int, writers: int) -> None:
     for index in range(number):
         out = tmp_path / f"out-{index}"
         begin = time.monotonic()
@@ -36,21 +34,21 @@ def rounds(sample, tmp_path, number: int, writers: int) -> None:
         print(f"round {index}: exit codes {codes} after {time.monotonic() - begin:.1f} s")
         assert set(codes) <= {0, 8}
         assert 0 in codes
-        assert content(out) == content(whole)
+        assert content(out) == content(lines)
 
 
-def test_two_writers_never_both_write(sample, tmp_path):
-    rounds(sample, tmp_path, ROUNDS, writers=2)
-
-
-@pytest.mark.full
-def test_two_writers_often(sample, tmp_path):
-    rounds(sample, tmp_path, MANY_ROUNDS, writers=2)
+def test_two_writers_never_both_write(sample, tmp_path, lines):
+    rounds(sample, tmp_path, lines, ROUNDS, writers=2)
 
 
 @pytest.mark.full
-def test_eight_writers_at_once(sample, tmp_path):
-    rounds(sample, tmp_path, 20, writers=8)
+def test_two_writers_often(sample, tmp_path, lines):
+    rounds(sample, tmp_path, lines, MANY_ROUNDS, writers=2)
+
+
+@pytest.mark.full
+def test_eight_writers_at_once(sample, tmp_path, lines):
+    rounds(sample, tmp_path, lines, 20, writers=8)
 
 
 def test_a_second_writer_is_told_at_once_and_a_dead_one_leaves_no_lock(sample, tmp_path):
