@@ -177,11 +177,19 @@ def _fill(canvas: Tensor, picture: Tensor, jpeg: Jpeg) -> None:
         picture = picture[:, view.top : view.top + view.height, view.left : view.left + view.width]
         picture = picture.flip(2) if view.mirrored else picture
     if picture.shape[1:] != (height, width):
-        # In float32, because no other form of this filter exists on CUDA; what overshoots is cut off, as Pillow does.
-        resized = interpolate(picture[None].float(), (height, width), mode=processor.resampling, antialias=True)
-        picture = resized[0].round().clamp(0, 255).to(torch.uint8)
+        picture = _resized(picture, height, width, processor.resampling)
     canvas[height:] = canvas[:, width:] = getattr(processor, "pad_value", 0)
     canvas[:height, :width] = picture.permute(1, 2, 0)
+
+
+def _resized(picture: Tensor, height: int, width: int, resampling: str) -> Tensor:
+    """uint8 [3, height, width] of [3, H, W]."""
+    if width == 1 < height:
+        # A line that stands comes out wrong of torch's filter on a CPU (2.13: each row is the first), one that lies right.
+        return _resized(picture.transpose(1, 2), width, height, resampling).transpose(1, 2)
+    # In float32, because no other form of this filter exists on CUDA; what overshoots is cut off, as Pillow does.
+    resized = interpolate(picture[None].float(), (height, width), mode=resampling, antialias=True)
+    return resized[0].round().clamp(0, 255).to(torch.uint8)
 
 
 def _by_pillow(stored: Tensor, jpeg: Jpeg, place: ImagePlace) -> Tensor:

@@ -99,17 +99,19 @@ def test_pixels_are_pillows_by_a_hair_and_those_of_others_to_the_bit(name, resam
         jpeg(smooth(224, 224), progressive=True),
         jpeg(smooth(480, 640).convert("L")),
         jpeg(smooth(900, 300), subsampling=0),
-        jpeg(smooth(1, 150)),
+        jpeg(picture(300, 1)),
+        jpeg(picture(1, 150)),
     ]
     others = [
         png(smooth(50, 60)),
         turned(smooth(90, 40)),
         jpeg(smooth(70, 50).convert("CMYK")),
         jpeg(smooth(64, 64))[:-2] + b"\xff\xd9\0",
+        png(smooth(20, 21)),
     ]
     stored = [part for pair in zip(plain, [*others, png(smooth(9, 9))], strict=True) for part in pair]
     host, left = host_batch(processor, stored)
-    assert [one is not None for one in left] == [True, False] * 5
+    assert [one is not None for one in left] == [True, False] * 6
     found = pixels_of(host.to_device())
     for number, (data, pixels) in enumerate(zip(stored, found, strict=True)):
         expected = processor.pixels(decode_rgb(data))
