@@ -40,14 +40,21 @@ class Hosting:
         """How often the main process has placed the loader."""
         self._shift: Any = RawValue(ctypes.c_int64)
         """Epochs that the workers are ahead of what they would be, because they were restored; see `shift`."""
+        self._workers: Any = RawValue(ctypes.c_int64)
+        """How many workers the newest iteration has."""
         self._seen = 0
-        """The same as this copy knows it."""
+        """How often it was placed, as this copy knows it."""
         self._begun = 0
 
     @property
     def hosted(self) -> bool:
         """Whether workers have begun to iterate since the loader was last placed."""
         return bool(self._latest.value)
+
+    @property
+    def num_workers(self) -> int:
+        """Of the DataLoader that hosts the loader; 0 for none."""
+        return int(self._workers.value)
 
     @property
     def epochs(self) -> int:
@@ -65,6 +72,7 @@ class Hosting:
         self._placed.value = self._seen
         self._latest.value = 0
         self._shift.value = 0
+        self._workers.value = 0
 
     def join(self) -> Worker:
         """Begin an iteration in a worker.
@@ -81,6 +89,7 @@ class Hosting:
             )
         # Workers of one iteration share the seed below and have begun equally often. Each finds either the number of
         # the iteration before or, where another was faster, this one's; so all write the same, and need no lock.
+        self._workers.value = info.num_workers
         base_seed = info.seed - info.id
         token = mix64(base_seed, self._begun, "iteration") >> (64 - _TOKEN_BITS)
         self._begun += 1

@@ -11,6 +11,7 @@ from torch.utils.data import get_worker_info
 from shardkit.errors import ConfigError
 from shardkit.loader import state as states
 from shardkit.loader.batch import HostBatch
+from shardkit.loader.choices import check_epochs
 from shardkit.loader.device import Batch
 from shardkit.loader.packed import PackedLoader
 from shardkit.loader.state import State
@@ -34,9 +35,7 @@ class ResumableLoader(PackedLoader):
 
     def __init__(self, *, epochs: int | None, **more: Any) -> None:
         super().__init__(**more)
-        if epochs is not None and (type(epochs) is not int or epochs < 0):
-            raise ConfigError(f"epochs is {epochs!r}, not a whole number from 0 on", hint="set epochs, or leave it out")
-        self._epochs = epochs
+        self._epochs = check_epochs(epochs)
         self._rests: list[State] = []
         """What the plan goes on from, where settings or data were changed within an epoch."""
         self._walk: Walk | None = None
@@ -56,7 +55,7 @@ class ResumableLoader(PackedLoader):
     @property
     def _recorded(self) -> State:
         """What stands in states, and may differ."""
-        return {"world_size": self._rank.world_size}
+        return {"world_size": self._rank.world_size, "workers": self._hosting.num_workers}
 
     def _more_state(self) -> State:
         """What else stands in states."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,19 @@ def copied(work: Path, tokens: Path, tmp_path: Path) -> Path:
     for name in ("web", "notes", "tokens"):
         shutil.copytree(work / name, tmp_path / name)
     return tmp_path / "tokens"
+
+
+@pytest.fixture(scope="session")
+def sized(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """number of rows -> a tokenized dataset of texts, a sequence a row."""
+    work = tmp_path_factory.mktemp("rows")
+    made: dict[tuple[int, str], Path] = {}
+
+    def dataset(number: int, name: str = "texts") -> Path:
+        if (number, name) not in made:
+            folder = work / f"{number}" / name
+            examples = ingest(write_rows(folder, number, images=0, seed=number), work / f"{name}-{number}")
+            made[number, name] = tokenize(examples, out=work / f"{name}-{number}-tokens")
+        return made[number, name]
+
+    return dataset

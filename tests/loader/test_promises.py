@@ -196,3 +196,15 @@ def test_each_line_is_so(case, datasets, tokens, request, caplog):
             assert sorted(rows) == sorted(rows_of(whole))
     else:
         assert set(rows_of([*before, *after])) >= set(rows_of(whole))
+
+
+def test_what_is_recorded_is_told_and_lowers_nothing(tokens, caplog):
+    hosted = StreamingLoader(tokens, **BASE)
+    stream = iter(DataLoader(hosted, batch_size=None, num_workers=1))
+    state = hosted.state_after(next(stream))
+
+    with StreamingLoader(tokens, **BASE, rank=0, world_size=2) as loader, caplog.at_level("INFO"):
+        assert loader.load_state_dict(state) is SAME
+
+    assert state["recorded"] == {"world_size": 1, "workers": 1}
+    assert "REPLAYABLE: workers is 1 there, 0 here; world_size is 1 there, 2 here" in caplog.text
