@@ -57,6 +57,13 @@ def check_choice(name: str, value: object, known: Sequence[str]) -> None:
         raise ConfigError(f"{name} is {value!r}, none of {', '.join(known)}", hint=f"set {name} to one of them")
 
 
+def check_epochs(epochs: int | None) -> int | None:
+    """Refuse what is no number of epochs."""
+    if epochs is not None and (type(epochs) is not int or epochs < 0):
+        raise ConfigError(f"epochs is {epochs!r}, not a whole number from 0 on", hint="set epochs, or leave it out")
+    return epochs
+
+
 def _environment(name: str, default: int) -> int:
     text = os.environ.get(name)
     if text is None:
