@@ -125,6 +125,9 @@ class TrainConfig:
     """CPU threads; None is one a core, or what the run began with. Sums depend on it, so a run keeps its number"""
 
     def __post_init__(self) -> None:
+        for name in ("data", "out", "init", "tensorboard"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, Path(getattr(self, name)))
         choices: list[tuple[str, str, Collection[str]]] = [
             ("task", self.task, TASKS),
             ("preset", self.preset, PRESETS),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +34,8 @@ class Facts:
     """Id of the token that stands for an image slot; None where the recipe has no images"""
     processor: str | None
     """Fingerprint of what makes pixels; None where the recipe has no images"""
+    labels: Mapping[str, Any]
+    """The recipe that says what is a target, and what it was told of that"""
     slot_side: int
     """Pixels along the side of the square that a slot stands for"""
 
@@ -93,6 +97,9 @@ def read_facts(dataset: Dataset, mixture: Mixture | None = None) -> Facts:
         num_images=pc.sum(lengths["num_images"]).as_py(),
         image_token=image_token,
         processor=fingerprint(processor) if processor else None,
+        labels={
+            name: value for name, value in recipe.items() if name in {"name", "version"} or name.startswith("supervise")
+        },
         slot_side=processor.get("patch", 14) * processor.get("merge", 2),
     )
 

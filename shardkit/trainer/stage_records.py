@@ -42,7 +42,6 @@ def stage_record(stage: Stage, facts: Facts, *, start: str, trained: str, before
         "settings": stage.config.bound(),
         "facts": asdict(facts),
         "masks": "causal inside a document",
-        "labels": "of the token after, inside a document",
     }
     return as_read({**record, "digest": fingerprint(record)})
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
+from shardkit.store.remote import as_url
 from shardkit.trainer.config import LIMITS, TrainConfig
 from shardkit.trainer.schedule import learning_rate
 
@@ -167,7 +168,7 @@ def _read(
         if type(value) not in _TYPES[FIELDS[field]]:
             raise _bad(f"{field} is {value!r}, not {FIELDS[field]}", where)
         if field in PATHS and isinstance(value, str):
-            settings[field] = folder / value
+            settings[field] = Path(value) if as_url(value) else folder / value
     if not table["name"]:
         raise _bad("the stage has an empty name", where)
     settings["freeze"] = tuple(settings.get("freeze", ()))

@@ -301,6 +301,18 @@ def test_files_that_say_no_stages(tmp_path: Path, text: str, message: str):
         read_stages(tmp_path / "none.toml", {"out": tmp_path / "run"})
 
 
+def test_paths_are_beside_the_file_and_urls_are_what_they_are(tmp_path: Path):
+    (tmp_path / "stages.toml").write_text(
+        "".join(
+            f"[[stage]]\nname = '{name}'\nsteps = 1\ntask = 'lm'\ndata = '{data}'\nmixture = 'm.toml'\n"
+            for name, data in (("a", "tokens"), ("b", "/tokens"), ("c", "s3://bucket/tokens"))
+        )
+    )
+    stages = read_stages(tmp_path / "stages.toml", {"out": tmp_path / "run"})
+    assert [stage.config.data for stage in stages] == [tmp_path / "tokens", Path("/tokens"), Path("s3://bucket/tokens")]
+    assert {stage.config.mixture for stage in stages} == {tmp_path / "m.toml"}
+
+
 def test_every_stage_is_checked_before_the_first_one_begins(road: Path, texts: Path, tmp_path: Path):
     for old, new, message in (
         ('data = "pairs/tokens"', 'data = "both"', "stage preference: task dpo needs preference pairs"),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import click
+import pytest
 
 from shardkit.cli.train import command
 from shardkit.trainer.checkpoint import load_checkpoint
@@ -66,3 +67,16 @@ def test_options_that_the_page_names_exist():
     assert {name for name in named_there if not name.endswith("-")} <= options
     for task in TASKS:
         assert f"| `{task}` |" in PAGE
+
+
+def test_the_lines_of_python_run(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/tokens").symlink_to(texts)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0})  # one thread
+    code = PAGE.split("```python\n")[1].split("```")[0].replace("steps=100", "steps=2")
+    exec(code, {})
+    first, second, last, *_ = capsys.readouterr().out.splitlines()
+    records = read_log(tmp_path / "runs/first/log.jsonl")
+    assert [float(first), float(second)] == [record["loss"] for record in records]
+    assert last.endswith("VisionLanguage(")
