@@ -12,6 +12,7 @@ Torch operations only, shapes from the host only: nothing here waits for the dev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -83,17 +84,26 @@ class Batch:
     info: BatchInfo | None = None
     """What the host knows; None only where `build` was called by hand."""
 
+    def cut(self, sizes: Mapping[str, tuple[int, int]], *, dtype: torch.dtype = torch.float32) -> dict[str, Patches]:
+        """Normalised patches of other sizes, or of another type, straight from the bytes.
+
+        Args:
+            sizes: kind -> height and width of its patches in pixels.
+            dtype: of the values, such as torch.bfloat16.
+        """
+        form = self.sizes.form
+        return cut(self.pixels, self.sizes.images, sizes, normalisation=form.normalisation, dtype=dtype)
+
     @cached_property
     def patches(self) -> dict[str, Patches]:
         """Normalised patches by OMVT kind; cut when they are first asked for."""
-        return cut(self.pixels, self.sizes.images, PATCH_SIZES, normalisation=self.sizes.form.normalisation)
+        return self.cut(PATCH_SIZES)
 
     @cached_property
     def square_patches(self) -> Patches:
         """Normalised square patches of the image processor's size, with their places in each image's grid."""
         form = self.sizes.form
-        sizes = {"square": (form.patch, form.patch)}
-        return cut(self.pixels, self.sizes.images, sizes, normalisation=form.normalisation)["square"]
+        return self.cut({"square": (form.patch, form.patch)})["square"]
 
     @cached_property
     def tiles(self) -> Patches:
@@ -107,8 +117,7 @@ class Batch:
             raise ValueError(
                 "the image processor of this dataset cuts no tiles; the recipe obelics-xattn has one that does"
             )
-        sizes = {"tile": (form.tile, form.tile)}
-        return cut(self.pixels, self.sizes.images, sizes, normalisation=form.normalisation)["tile"]
+        return self.cut({"tile": (form.tile, form.tile)})["tile"]
 
     @property
     def batch_id(self) -> str:

@@ -45,13 +45,12 @@ def by_hand(bounds, size):
     """Block by block from the dense mask: the lists that hold something, and the lists that hold everything."""
     mask = bounds.dense().numpy()
     rows, columns = (-(-length // size) for length in mask.shape)
-    partial, full = [], []
-    for row in range(rows):
-        parts = [mask[row * size : (row + 1) * size, at * size : (at + 1) * size] for at in range(columns)]
-        whole = [part.all() and part.shape[1] == size for part in parts]
-        partial.append([at for at, part in enumerate(parts) if part.any() and not whole[at]])
-        full.append([at for at in range(columns) if whole[at]])
-    return partial, full
+    over = [(0, number * size - length) for number, length in zip((rows, columns), mask.shape, strict=True)]
+    cells = np.pad(mask, over).reshape(rows, size, columns, size)
+    # Rows behind the last are of no block, keys behind the last are none.
+    whole = np.pad(mask, over, constant_values=((True, True), (False, False))).reshape(cells.shape).all(axis=(1, 3))
+    some = cells.any(axis=(1, 3)) & ~whole
+    return tuple([np.flatnonzero(row).tolist() for row in blocks] for blocks in (some, whole))
 
 
 def lists(bounds, size):

@@ -131,6 +131,13 @@ def test_half_precision_is_rounded_from_single():
     assert torch.equal(single.bfloat16(), half)
 
 
+def test_a_batch_cuts_other_sizes_and_types():
+    batch, _ = batch_of([(20, 9), (9, 20)])
+    half = batch.cut({"own": (5, 7)}, dtype=torch.bfloat16)["own"]
+    assert (half.values.dtype, half.values.shape) == (torch.bfloat16, (4 * 2 + 2 * 3, 3 * 35))
+    assert torch.equal(half.values, batch.cut({"own": (5, 7)})["own"].values.bfloat16())
+
+
 def test_a_processor_without_tiles_says_so():
     batch, _ = batch_of([(16, 16)])
     with pytest.raises(ValueError, match="cuts no tiles"):

@@ -33,6 +33,25 @@ def test_the_published_report_to_the_digit() -> None:
     ]
 
 
+def test_the_published_figures_hang_on_the_sums_alone() -> None:
+    """Any sixteen samples with the same sums and maxima give them: every token is counted against every tile."""
+    random = np.random.default_rng(0)
+
+    def parts(total: int, most: int, least: int) -> np.ndarray:
+        found = np.full(16, least)
+        found[0] = most
+        while found.sum() < total:
+            at = int(random.integers(1, 16))
+            found[at] += min(int(random.integers(1, 60)), most - int(found[at]), total - int(found.sum()))
+        return random.permutation(found)
+
+    samples = Samples(tokens=parts(8717, 1358, 1), images=parts(25, 4, 0), tiles=parts(61, 16, 0))
+    assert samples.tokens.tolist() != reference().tokens.tolist()
+    shares = [row.share for row in compat(samples, **LLAMA)]
+    assert [round(100 * share, 2) for share in shares] == [59.88, 60.94, 68.72, 90.44]
+    assert [row.share for row in padded(samples, **LLAMA)][3] != [row.share for row in padded(reference(), **LLAMA)][3]
+
+
 def test_the_corrected_report() -> None:
     samples = reference()
     text, images, tiles, mask = padded(samples, **LLAMA)

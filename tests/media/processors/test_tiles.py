@@ -85,6 +85,11 @@ def test_it_is_the_rule_in_floats_but_where_those_lose_a_pixel():
     assert 0 < differ < 0.01 * len(sizes)
 
 
+def test_most_of_the_tiles_of_a_small_photograph_is_filling():
+    geometry = Tiles().geometry(480, 640)
+    assert round(100 * 480 * 640 / (geometry.height * geometry.width)) == 38
+
+
 def test_tiles_lie_row_by_row():
     processor = Tiles(tile=28, patch=7)
     pixels = processor.pixels(picture(50, 40))
