@@ -12,6 +12,7 @@ change with a restart.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ import numpy as np
 
 from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import state as states
-from shardkit.loader.choices import check_choice, choose_rank
+from shardkit.loader.choices import check_choice, check_epochs, choose_rank
 from shardkit.loader.reader import check_files
 from shardkit.loader.rows import RawExample, RawSequence
 from shardkit.loader.shards import Shards
@@ -34,6 +35,8 @@ from shardkit.sequence.plan.source import choose_split, named_split, read_exampl
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
+
+logger = logging.getLogger("shardkit.loader")
 
 VERSION = 1
 _DRAWN = 4096
@@ -94,7 +97,7 @@ class _RawLoader(Generic[Row]):
         settings = PlanSettings(max_tokens=1, packer="none", global_batch=global_batch, seed=seed)
         self._global_batch = global_batch
         self._rank = choose_rank(rank, world_size, global_batch)
-        self._epochs = epochs
+        self._epochs = check_epochs(epochs)
         self._copy = copy
         opened = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         chosen, self._lengths = self._of(opened, split)
@@ -122,8 +125,9 @@ class _RawLoader(Generic[Row]):
         raise NotImplementedError
 
     def __len__(self) -> int:
-        """Batches of the epoch that the loader is in; the same on every rank."""
-        return math.ceil(self._order.size(self._place.epoch) / self._global_batch)
+        """Batches of the epoch that the loader is in, or of all `epochs` where given; the same on every rank."""
+        epochs = [self._place.epoch] if self._epochs is None else range(self._epochs)
+        return sum(math.ceil(self._order.size(epoch) / self._global_batch) for epoch in epochs)
 
     def __iter__(self) -> Iterator[list[Row]]:
         end = self._place.epoch + 1 if self._epochs is None else self._epochs
@@ -161,11 +165,8 @@ class _RawLoader(Generic[Row]):
 
     def state_dict(self) -> State:
         """The place behind the last batch that was handed out, as JSON; the same on every rank."""
-        return {
-            "version": VERSION,
-            "place": {"epoch": self._place.epoch, "position": self._place.position},
-            "bound": self._bound,
-        }
+        place = {"epoch": self._place.epoch, "position": self._place.position}
+        return states.sealed({"version": VERSION, "place": place, "bound": self._bound})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Promise:
         """Go on from a saved place, also in the middle of an iteration.
@@ -173,27 +174,25 @@ class _RawLoader(Generic[Row]):
         Raises:
             ResumeError: where the rows would come in another order; it names both sides of every difference.
         """
-        try:
-            version, bound = state["version"], dict(state["bound"])
-            place = _Place(epoch=state["place"]["epoch"], position=state["place"]["position"])
-            whole = all(type(number) is int and number >= 0 for number in (place.epoch, place.position))
-        except (KeyError, TypeError, ValueError):
-            version, bound, place, whole = None, {}, self._place, False
-        if version != VERSION or not whole:
+        parts = {"version": int, "place": Mapping, "bound": Mapping, "digest": str}
+        saved: Any = state  # from a file: it may be anything
+        if (
+            not isinstance(saved, Mapping)
+            or not all(isinstance(saved.get(name), kind) for name, kind in parts.items())
+            or saved["version"] != VERSION
+        ):
             raise ResumeError(
                 f"this is no state of a loader of raw rows, or none of version {VERSION}",
                 where="loader state",
-                hint="give what state_dict() returned, to the shardkit that wrote it or a newer one",
+                hint="give what state_dict() returned, to the shardkit that wrote it",
             )
-        found = states.differences(bound, self._bound)
-        if found:
-            raise ResumeError(
-                f"the state was saved for another order ({'; '.join(map(str, found))})",
-                where="loader state",
-                hint="load it into a loader of what it was saved with, or begin anew without it",
-            )
-        self._place = place
-        return Promise.REPLAYABLE
+        found = states.differences(state["bound"], self._bound)
+        states.check_seal(dict(state), found)
+        promise = Promise.UNRECOVERABLE if found else Promise.REPLAYABLE
+        states.refuse_less(logger, promise, "replayable", found)
+        self._place = _Place(**state["place"])
+        states.log(logger, promise, found)
+        return promise
 
     def close(self) -> None:
         """Let go of the shards; the loader keeps its place and can still tell it."""

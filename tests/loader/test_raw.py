@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from shardkit.errors import ConfigError, IntegrityError, ResumeError
-from shardkit.loader import Promise, RawExampleLoader, RawSequenceLoader, shards
+from shardkit.loader import Promise, RawExampleLoader, RawSequenceLoader, StreamingLoader, shards
 from shardkit.sequence.plan import Plan, PlanSettings
 from shardkit.sequence.plan.source import identity, read_lengths
 from shardkit.store.dataset import Dataset
@@ -128,7 +128,8 @@ def test_ranks_share_every_batch_and_nothing_comes_twice(tokens, kind):
         ranks = [list(loader) for loader in loaders]
         assert len({len(batches) for batches in ranks}) == 1
         assert [row for step in zip(*ranks, strict=True) for row in joined(step)] == whole
-        assert all(len(one) * 2 == len(batches) for one, batches in zip(loaders, ranks, strict=True))
+        assert [len(one) for one in loaders] == [len(batches) for batches in ranks]
+        assert len(kind(tokens, global_batch=global_batch)) * 2 == len(ranks[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,14 +174,15 @@ def test_what_would_come_in_another_order_is_refused_with_both_sides(tokens, spl
         with pytest.raises(ResumeError) as caught:
             kind(path, global_batch=4, **more).load_state_dict(state)
         assert text in str(caught.value)
-    for broken in [
-        {},
-        {**state, "version": 2},
-        {**state, "place": {"epoch": 0, "position": -1}},
-        {**state, "place": 3},
-    ]:
+    with StreamingLoader(tokens, max_tokens=128) as loader:
+        of_packs = loader.state_dict()
+    for broken in [{}, [], {**state, "version": 2}, {**state, "place": 3}, of_packs]:
         with pytest.raises(ResumeError, match="no state of a loader of raw rows"):
             RawSequenceLoader(tokens, global_batch=4, seed=1).load_state_dict(broken)
+    with pytest.raises(ResumeError, match="the state was changed since it was saved"):
+        RawSequenceLoader(tokens, global_batch=4, seed=1).load_state_dict(
+            {**state, "place": {"epoch": 0, "position": 4}}
+        )
 
 
 def test_settings_that_do_not_fit_are_named(tokens, work, examples):
@@ -188,6 +190,7 @@ def test_settings_that_do_not_fit_are_named(tokens, work, examples):
         ({"global_batch": 0}, "global_batch is 0, not a whole number above 0"),
         ({"global_batch": 3, "rank": 0, "world_size": 2}, "3"),
         ({"split": "val"}, r"there is no split 'val' \(splits: all\)"),
+        ({"epochs": -1}, "epochs is -1, not a whole number from 0 on"),
         ({"verify": "yes"}, "verify is 'yes', none of read, open, off"),
     ]:
         with pytest.raises(ConfigError, match=text):
