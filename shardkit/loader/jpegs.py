@@ -58,8 +58,8 @@ class Encoded:
 class DeviceDecoder(Protocol):
     """Decodes JPEGs at their full size, on one device."""
 
-    def identity(self) -> str:
-        """Library, versions and whatever else decides a pixel."""
+    identity: str
+    """Library, versions and whatever else decides a pixel."""
 
     def decode(self, jpegs: Sequence[Tensor]) -> list[Tensor | None]:
         """[3, H, W] uint8 on the device for each; None for what it refuses.
@@ -118,10 +118,10 @@ def decoded(host: HostBatch, device: torch.device | str) -> HostBatch:
         return host
     device = torch.device(device)
     decoder = decoder_of(device)
-    if decoder.identity() != encoded.decoder:
+    if decoder.identity != encoded.decoder:
         raise ConfigError(
             f"the batch is to be decoded by {encoded.decoder}, which its loader's states bind; "
-            f"on {device} {decoder.identity()} would do it",
+            f"on {device} {decoder.identity} would do it",
             hint=f'iterate a loader of device="{device}" itself: it decodes nothing on the host and needs no workers',
         )
     sizes = Sizes.of(host.meta)
@@ -206,7 +206,7 @@ def identity(decoder: str, device: torch.device) -> str:
     Raises:
         ConfigError: where it is not installed.
     """
-    return decoder_of(device).identity() if decoder == "device" else pictures.identity(decoder)
+    return decoder_of(device).identity if decoder == "device" else pictures.identity(decoder)
 
 
 # ------------------------------------------------------------------ decoders
@@ -217,9 +217,7 @@ class _Simplejpeg:
                 "the decoder device needs simplejpeg on a CPU",
                 hint="pip install 'shardkit[turbo]', or leave decoder at pillow",
             )
-
-    def identity(self) -> str:
-        return f"{VERSION} (simplejpeg {turbo.version()}, torch {torch.__version__})"
+        self.identity = f"{VERSION} (simplejpeg {turbo.version()}, torch {torch.__version__})"
 
     def decode(self, jpegs: Sequence[Tensor]) -> list[Tensor | None]:
         return [self._one(jpeg.numpy().data) for jpeg in jpegs]
@@ -241,11 +239,9 @@ class _Torchcodec:
             raise ConfigError(f"the decoder device needs torchcodec on CUDA ({error})", hint=hint) from error
         self._device = device
         self._decode: Callable[..., list[Tensor]] = decode_jpeg
-
-    def identity(self) -> str:
         # Which of its ways nvJPEG takes depends on the GPU.
         versions = f"torchcodec {metadata.version('torchcodec')}, torch {torch.__version__}, CUDA {torch.version.cuda}"
-        return f"{VERSION} ({versions}, {torch.cuda.get_device_name(self._device)})"
+        self.identity = f"{VERSION} ({versions}, {torch.cuda.get_device_name(device)})"
 
     def decode(self, jpegs: Sequence[Tensor]) -> list[Tensor | None]:
         if not jpegs:

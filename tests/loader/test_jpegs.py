@@ -260,8 +260,8 @@ def test_torchcodec_is_asked_for_a_batch_and_for_each_where_it_refuses_one(monke
     monkeypatch.setattr(jpegs.metadata, "version", lambda name: {"torchcodec": "0.17.0"}[name])
     jpegs.decoder_of.cache_clear()
     decoder = jpegs.decoder_of(torch.device("cuda"))
-    assert decoder.identity().startswith("device-rgb/1 (torchcodec 0.17.0, torch 2.")
-    assert decoder.identity().endswith("a GPU)")
+    assert decoder.identity.startswith("device-rgb/1 (torchcodec 0.17.0, torch 2.")
+    assert decoder.identity.endswith("a GPU)")
     whole, broken = torch.zeros(5, dtype=torch.uint8), torch.zeros(3, dtype=torch.uint8)
     assert decoder.decode([]) == []
     assert [int(one[0, 0, 0]) for one in decoder.decode([whole, whole])] == [5, 5]
@@ -285,7 +285,9 @@ def photographs(tmp_path_factory):
     folder.mkdir()
     rows = []
     for number in range(12):
-        (folder / f"{number}.jpg").write_bytes(jpeg(smooth(90 + number, 130, number)))
+        photo = smooth(90 + number, 130, number)
+        kinds = (jpeg(photo), jpeg(photo, progressive=True), jpeg(photo.convert("L")), jpeg(photo, subsampling=0))
+        (folder / f"{number}.jpg").write_bytes(kinds[number % 4])
         (folder / f"{number}.png").write_bytes(png(smooth(20, 30 + number, number)))
         rows.append({"text": f"<image> {number} <image>", "images": [f"{number}.jpg", f"{number}.png"]})
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
