@@ -184,7 +184,7 @@ def _text(figures: Mapping[str, Any]) -> str:
     if "budget" in figures:
         spent = figures["budget"]
         known = "about " if spent["estimated"] else ""
-        reached = "" if spent["reached"] else ", where the mixture ends: the budget is not reached"
+        reached = "" if spent["reached"] else ", where nothing comes any more: the budget is not reached"
         lines.append(
             f"{spent['budget']} {spent['unit']} are {known}{spent['steps']} steps, {known}{spent['epochs']:.3f} epochs{reached}: "
             + ", ".join(f"{number} {unit}" for unit, number in spent["delivered"].items())

@@ -10,6 +10,7 @@ from shardkit.errors import ConfigError
 from shardkit.sequence.plan.mixture import SUBSET_UNITS
 from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.plan import Plan
+from shardkit.sequence.plan.survey import delivered
 
 BUDGET_UNITS = (*SUBSET_UNITS, "steps")
 """What a budget counts."""
@@ -40,22 +41,22 @@ def spend(plan: Plan, unit: str, budget: int) -> dict[str, Any]:
 
     Where a mixture comes to its end before (`repeat`), `reached` is false and all there is is told.
     """
-    delivered = np.zeros(len(BUDGET_UNITS), np.int64)
+    had = np.zeros(len(BUDGET_UNITS), np.int64)
     column = BUDGET_UNITS.index(unit)
     steps, epoch = 0, plan.first_epoch
     while epoch < plan.first_epoch + _COUNTED_EPOCHS:
         sums = np.cumsum(_by_step(plan, epoch), axis=0)
         if not len(sums):
-            return _answer(unit, budget, steps, float(epoch), delivered, reached=False)
-        needed = int(np.searchsorted(sums[:, column], budget - delivered[column])) + 1
+            return _answer(unit, budget, steps, float(epoch), had, reached=False)
+        needed = int(np.searchsorted(sums[:, column], budget - had[column])) + 1
         if needed <= len(sums):
-            delivered += sums[needed - 1]
+            had += sums[needed - 1]
             epochs = epoch + needed / len(sums)
-            return _answer(unit, budget, steps + needed, epochs, delivered, reached=True)
-        delivered += sums[-1]
+            return _answer(unit, budget, steps + needed, epochs, had, reached=True)
+        had += sums[-1]
         steps, epoch = steps + len(sums), epoch + 1
-    factor = budget / int(delivered[column])
-    more = np.array([round(number * factor) for number in delivered.tolist()], object)
+    factor = budget / int(had[column])
+    more = np.array([round(number * factor) for number in had.tolist()], object)
     counted = _answer(unit, budget, round(steps * factor), epoch * factor, more, reached=True)
     return {**counted, "estimated": True}
 
@@ -65,21 +66,18 @@ def _by_step(plan: Plan, epoch: int) -> Indices:
     survey, size = plan.survey(epoch), plan.settings.global_batch
     steps = plan.num_steps(epoch) - plan.start(epoch).step
     packs = np.column_stack([survey.tokens, survey.members, survey.costs])
-    filling = steps * size - len(packs)
-    if filling > 0:
-        again = np.arange(filling) % len(packs)
-        packs = np.concatenate([packs, packs[again] if plan.settings.tail == "wrap" else np.zeros_like(packs[again])])
-    of_steps = packs[: steps * size].reshape(steps, size, len(SUBSET_UNITS)).sum(axis=1)
+    packs = delivered(packs, steps * size, plan.settings.tail)
+    of_steps = packs.reshape(steps, size, len(SUBSET_UNITS)).sum(axis=1)
     return np.column_stack([of_steps, np.ones(steps, np.int64)])
 
 
-def _answer(unit: str, budget: int, steps: int, epochs: float, delivered: Indices, *, reached: bool) -> dict[str, Any]:
+def _answer(unit: str, budget: int, steps: int, epochs: float, had: Indices, *, reached: bool) -> dict[str, Any]:
     return {
         "unit": unit,
         "budget": budget,
         "steps": steps,
         "epochs": epochs,
-        "delivered": dict(zip(SUBSET_UNITS, delivered.tolist(), strict=False)),
+        "delivered": dict(zip(SUBSET_UNITS, had.tolist(), strict=False)),
         "reached": reached,
         "estimated": False,
     }

@@ -11,7 +11,7 @@ from shardkit.sequence.plan.mixture import UNITS
 from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.plan import Plan
 from shardkit.sequence.plan.shares import check_world, shares
-from shardkit.sequence.plan.survey import Survey
+from shardkit.sequence.plan.survey import Survey, delivered
 
 _SHARES = dict(zip(UNITS, ("sequences", "tokens", "patches", "loss", "cost"), strict=True))
 """Denominator -> what is added up for it."""
@@ -31,6 +31,7 @@ def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, An
         check_world(size, world)
     steps = plan.num_steps(epoch) - plan.start(epoch).step
     least, bound = plan.least_packs(epoch)
+    costs = delivered(survey.costs, steps * size, plan.settings.tail)
     room = survey.num_packs * plan.settings.max_tokens
     return {
         "plan": plan.digest,
@@ -56,7 +57,7 @@ def describe(plan: Plan, epoch: int, worlds: Sequence[int] = ()) -> dict[str, An
         "autocorrelation": autocorrelation(survey.members),
         "mixture": _mixture(plan, survey),
         "sources": _sources(plan, epoch),
-        "straggler": {str(world): _straggler(survey.costs[: steps * size], size, world) for world in worlds},
+        "straggler": {str(world): _straggler(costs, size, world) for world in worlds},
     }
 
 

@@ -164,3 +164,13 @@ class SurveyBuilder:
             draw_gap=self._draw_gap,
             pack_gap=self._pack_gap,
         )
+
+
+def delivered(values: Indices, number: int, tail: str) -> Indices:
+    """Of [packs, ...] values those of the `number` packs that whole steps deliver: the last packs are left out, or what
+    lacks is filled up as the tail says, with the first ones or with nothing."""
+    missing = number - len(values)
+    if missing <= 0 or not len(values):
+        return values[:number]
+    again = values[np.arange(missing) % len(values)]
+    return np.concatenate([values, again if tail == "wrap" else np.zeros_like(again)])

@@ -1,8 +1,10 @@
 """Figures of an epoch."""
 
 import numpy as np
+import pytest
 
 from shardkit.sequence.plan import Mixture
+from shardkit.sequence.plan.budget import spend
 from shardkit.sequence.plan.report import describe
 from tests.sequence.plan.builders import make_lengths, make_plan, random_lengths
 
@@ -18,6 +20,19 @@ def test_figures_of_four_sequences():
     assert np.isclose(figures["padding"], 0.05)
     assert figures["per_pack"]["tokens"] == {"mean": 95.0, "p50": 95.0, "p99": 99.9, "max": 100.0}
     assert figures["straggler"] == {"1": 1.0}
+
+
+@pytest.mark.parametrize(("tail", "ratio"), [("drop", 1.0), ("pad", 4.0), ("wrap", 1.0)])
+def test_packs_that_fill_a_step_up_count_for_the_balance(tail, ratio):
+    plan = make_plan(make_lengths([60]), global_batch=4, tail=tail)
+
+    figures = describe(plan, 0, [4])
+
+    assert figures["steps"] == (tail != "drop")
+    assert figures["straggler"] == {"4": ratio}
+    spent = spend(plan, "tokens", 100)
+    assert spent["delivered"]["tokens"] == {"drop": 0, "pad": 120, "wrap": 240}[tail]
+    assert (spent["reached"], spent["steps"]) == (tail != "drop", {"drop": 0, "pad": 2, "wrap": 1}[tail])
 
 
 def test_sources_say_how_often_they_were_drawn_whole():
