@@ -24,7 +24,7 @@ from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
 from shardkit.trainer.config import DECODERS, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
 from shardkit.trainer.sizes import PRESETS
-from shardkit.trainer.stages import Stage, only, read_stages
+from shardkit.trainer.stages import Stage, one_stage, read_stages
 
 if TYPE_CHECKING:
     from shardkit.trainer.evaluate import RightAgainstPermuted
@@ -189,7 +189,7 @@ def _stages(file: Path | None, given: dict[str, Any]) -> list[Stage]:
         for name in ("task", "data", "steps"):
             if given[name] is None:
                 raise click.UsageError(f"Missing option '--{name}' (or '--stages').")
-        return only(TrainConfig(**given))
+        return one_stage(TrainConfig(**given))
     if given.pop("steps") is not None:
         raise click.UsageError("'--steps' is said in the file of '--stages', for each stage.")
     return read_stages(file, given)

@@ -91,7 +91,7 @@ def parts_of(weights: Mapping[str, Tensor]) -> set[str]:
     return {name.split(".")[0] for name in weights}
 
 
-def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Names and parameters that are trained, in the order in which the optimizer holds them: matrices first."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     return sorted(named, key=lambda pair: pair[1].dim() < 2)
@@ -99,7 +99,7 @@ def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW; only matrices decay."""
-    parameters = [parameter for _, parameter in trained(model)]
+    parameters = [parameter for _, parameter in trained_parameters(model)]
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
@@ -119,7 +119,7 @@ def take_moments(
     held = {name: saved["state"][at] for at, name in enumerate(names) if at in saved["state"]}
     state = {
         at: held[name]
-        for at, (name, parameter) in enumerate(trained(model))
+        for at, (name, parameter) in enumerate(trained_parameters(model))
         if name in held and held[name]["exp_avg"].shape == parameter.shape
     }
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

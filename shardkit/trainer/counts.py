@@ -46,7 +46,7 @@ def count(batch: Batch, model: VisionLanguage) -> Tensor:
 
 
 @dataclass(kw_only=True)
-class Shares:
+class SourceShares:
     """How much of a stage came from each source, in the unit of its mixture; in tokens where nothing is mixed."""
 
     sources: Sequence[str]

@@ -152,7 +152,7 @@ def initial_weights(first: StageInputs) -> Mapping[str, Tensor] | None:
     return weights
 
 
-def still_to_come(inputs: Sequence[StageInputs], saved: Mapping[str, Any] | None) -> Sequence[StageInputs]:
+def remaining_stages(inputs: Sequence[StageInputs], saved: Mapping[str, Any] | None) -> Sequence[StageInputs]:
     """The stage that a checkpoint is of, and those after it; all of them where there is none.
 
     Raises:

@@ -28,14 +28,14 @@ from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.counts import COUNTS, count
-from shardkit.trainer.inputs import initial_weights, open_inputs, still_to_come, too_few_packs
+from shardkit.trainer.inputs import initial_weights, open_inputs, remaining_stages, too_few_packs
 from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.norms import ObjectiveNorms, grad_norm_by_part
 from shardkit.trainer.objective import by_name, combine
 from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.run import begin_run, check_run, locked
-from shardkit.trainer.stages import Stage, only
+from shardkit.trainer.stages import Stage, one_stage
 from shardkit.trainer.state import TrainState, begin_stage
 
 Record = dict[str, Any]
@@ -73,7 +73,7 @@ def train(
         ResumeError: where a stage that was begun has other settings or another dataset.
         IntegrityError: where a dataset or the checkpoint is damaged.
     """
-    stages = only(run) if isinstance(run, TrainConfig) else run
+    stages = one_stage(run) if isinstance(run, TrainConfig) else run
     with ExitStack() as stack:
         rank, world_size = stack.enter_context(joined_ranks())
         inputs = open_inputs(stages, rank, world_size, stack)
@@ -88,7 +88,7 @@ def train(
 
         saved = load_checkpoint(config.out / "checkpoints", config.resume_from) if config.resume else None
         done, loss = (saved["step"], saved["loss"]) if saved else (0, float("nan"))
-        remaining = still_to_come(inputs, saved)
+        remaining = remaining_stages(inputs, saved)
         log = None
         if rank == 0:
             board = stack.enter_context(open_board(config.tensorboard, step=done))

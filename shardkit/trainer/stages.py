@@ -89,7 +89,7 @@ class Stage:
         return learning_rate(self.config, number, steps, before=self.rate_before)
 
 
-def only(config: TrainConfig) -> list[Stage]:
+def one_stage(config: TrainConfig) -> list[Stage]:
     """A run that is one stage, named by its task."""
     return in_order([(config.task, config, False)])
 

@@ -21,11 +21,11 @@ from shardkit.trainer.build import (
     build_optimizer,
     take_moments,
     take_weights,
-    trained,
+    trained_parameters,
     weights_digest,
 )
 from shardkit.trainer.clock import Clock
-from shardkit.trainer.counts import Shares
+from shardkit.trainer.counts import SourceShares
 from shardkit.trainer.inputs import StageInputs
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.objective import objective_weights
@@ -49,7 +49,7 @@ class TrainState:
     task: Task
     clock: Clock
     inputs: StageInputs
-    shares: Shares
+    shares: SourceShares
     records: list[StageRecord]
     """Of this stage and those before it"""
 
@@ -64,7 +64,7 @@ class TrainState:
             "loss": loss,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "trained": [name for name, _ in trained(self.model)],
+            "trained": [name for name, _ in trained_parameters(self.model)],
             "scheduler": {
                 "kind": self.stage.config.schedule,
                 "step": step,
@@ -93,7 +93,7 @@ def begin_stage(
     stage, config = inputs.stage, inputs.stage.config
     model = build_model(config, inputs.facts, tower=stage.tower)
     optimizer = build_optimizer(model, config)
-    shares = Shares(
+    shares = SourceShares(
         sources=sorted(set(inputs.dataset.table("lengths", ["source"])["source"].to_pylist())),
         mixture=Mixture.of(config.mixture) if config.mixture else None,
     )
@@ -117,7 +117,7 @@ def begin_stage(
 
     records = saved["stages"] if saved else []
     if not goes_on:
-        names = fingerprint([name for name, _ in trained(model)])
+        names = fingerprint([name for name, _ in trained_parameters(model)])
         start = weights_digest(model)
         records = [*records, stage_record(stage, inputs.facts, start=start, trained=names, before=records)]
     if rank == 0:

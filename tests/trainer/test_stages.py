@@ -19,7 +19,7 @@ from shardkit.loader import StreamingLoader
 from shardkit.sequence.plan import Mixture
 from shardkit.trainer.build import weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint
-from shardkit.trainer.counts import Shares
+from shardkit.trainer.counts import SourceShares
 from shardkit.trainer.loop import Result, endless, train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.stage_records import read_stage_records
@@ -88,7 +88,7 @@ def test_realised_shares_are_logged_in_the_unit_of_the_mixture(whole: Path):
 @pytest.mark.parametrize("by", ["token", "example", "loss", "compute"])
 def test_shares_of_every_unit_that_texts_have(road: Path, by: str):
     mixture = Mixture.of({"by": by, "weights": {"web": 1, "chat": 3}})
-    shares = Shares(sources=["chat", "web"], mixture=mixture)
+    shares = SourceShares(sources=["chat", "web"], mixture=mixture)
     with StreamingLoader(road / "both", max_tokens=48, mixture=mixture, rank=0, world_size=1) as loader:
         for batch in islice(endless(loader), 40):
             found = shares.add(shares.count(batch))
