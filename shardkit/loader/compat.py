@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -151,12 +152,20 @@ def _sizes(omvt_cfg: Any, kind: str) -> tuple[int, int]:
     return int(height), int(width)
 
 
+def _on_white(image: Image.Image) -> Image.Image:
+    """What can be seen through shows white, as with pictures that are decoded here; Pillow alone would show what is beneath."""
+    if not getattr(image, "has_transparency_data", False):
+        return image
+    whole = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole)
+
+
 def _picture(image: Any) -> Any:
     """An upright picture with methods of Pillow's."""
     if isinstance(image, Mapping):
         image = image["bytes"] if image.get("bytes") is not None else image.get("path")
     if hasattr(image, "convert") and hasattr(image, "tobytes"):
-        return image
+        return _on_white(image)
     where = ""
     if isinstance(image, (str, os.PathLike)):
         where = os.fspath(image)

@@ -42,6 +42,23 @@ def test_every_form_of_a_picture_gives_the_same(tmp_path):
     assert processor([]).shape == (0, 3, 56, 56)
 
 
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA", "P"])
+def test_what_can_be_seen_through_is_white_in_every_form(mode):
+    random = np.random.default_rng(1)
+    image = Image.fromarray(random.integers(0, 256, (9, 11, 4), dtype=np.uint8), "RGBA")
+    if mode == "P":
+        image = image.convert("RGB").quantize(7)
+        image.info["transparency"] = 3
+    else:
+        image = image.convert(mode)
+    processor = PILImageProcessor(8)
+    found = processor(image)
+    if mode != "PA":  # no file holds that
+        assert (found - processor(png(image))).abs().max() < 0.01
+    grey = Image.new("LA", (4, 4), (90, 0))
+    assert torch.equal(processor(grey), processor(Image.new("RGB", (4, 4), "white")))
+
+
 def test_values_are_those_of_the_formula():
     image = picture(56, 56)
     found = PILImageProcessor(56)(image)
