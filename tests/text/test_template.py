@@ -291,6 +291,17 @@ def test_numbers_are_rounded() -> None:
     assert ChatTemplate(source="{{ 2.345 | round(1) }} {{ 2.5 | round(method='floor') }}").render([USER]) == "2.3 2.0"
 
 
+def test_a_template_that_calls_itself_without_end_leaves_out_a_row_not_the_run() -> None:
+    """As a published one does at a parameter whose type it does not know: each letter of a text is a text again."""
+    source = (
+        "{% macro kind(x) %}{% if x in ('a', 'b') %}!{% else %}{% for one in x %}{{ kind(one) }}{% endfor %}{% endif %}"
+        "{% endmacro %}{{ kind(messages[0].content) }}"
+    )
+    assert ChatTemplate(source=source).render([{"role": "user", "content": "ab"}]) == "!!"
+    with pytest.raises(TemplateRefused, match="the template calls itself without end"):
+        ChatTemplate(source=source).render([USER])
+
+
 def test_a_loop_without_end_is_stopped_by_its_steps_not_by_the_clock() -> None:
     with pytest.raises(ConfigError, match="it takes more than 1016000 steps"):
         ChatTemplate(source=LOOPS).render([USER])

@@ -139,6 +139,14 @@ def test_one_image_shown_twice_has_two_slots() -> None:
     assert [(slot.start, slot.image) for slot in slots] == [(2, 0), (6, 0)]
 
 
+def test_images_side_by_side_stay_two_where_nothing_stands_between_their_slots() -> None:
+    """Code that looks for runs of the patch token sees one of eight."""
+    found = build(make_example(0, 1, "a"), image_size=56, image_start="", image_end="")
+    (sequence,) = found.sequences
+    assert sequence.input_ids.tolist()[1:9] == [PATCH] * 8
+    assert [(slot.start, slot.count, slot.image) for slot in sequence.slots] == [(1, 4, 0), (5, 4, 1)]
+
+
 def test_slots_are_those_of_the_processor() -> None:
     example = make_example(0, "x", images=(make_image(600, 20),))
     recipe = bind(configure(RECIPES["vlm"], {"image_size": 112}), TOKENIZER.controls)
