@@ -36,9 +36,10 @@ echo "== a loader feeds the device"
 "$python" -m shardkit tokenize "$work/captions" -o "$work/tokens" --tokenizer tests/data/tokenizer --recipe vlm --quiet
 "$python" benchmarks/feed.py "$work/tokens" --device "$device" --steps 200
 echo "== the same, JPEGs decoded on the device"
-if [ "$device" = cpu ] || "$python" -c 'import torchcodec.decoders' 2>/dev/null; then
+[ "$device" = cuda ] && jpegs=torchcodec.decoders || jpegs=simplejpeg
+if "$python" -c "import $jpegs" 2>/dev/null; then
     "$python" benchmarks/feed.py "$work/tokens" --device "$device" --decoder device --steps 20
 else
-    echo "torchcodec is not installed: pip install 'shardkit[device]'"
+    echo "$jpegs is not there: pip install 'shardkit[device]' for a GPU, 'shardkit[turbo]' for a CPU"
 fi
 echo "== done"
