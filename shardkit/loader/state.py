@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-from shardkit.digest import fingerprint
 from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import batch as layout
 from shardkit.loader.append import Places, runs_of
@@ -30,7 +29,7 @@ from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import Cursor, Plan
 from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order as ordering
-from shardkit.sequence.plan.after import expand
+from shardkit.sequence.plan.after import expand, state_digest
 from shardkit.store.dataset import Dataset
 from shardkit.store.sequences import sequence_recipe
 
@@ -278,7 +277,7 @@ def _no_state(why: str) -> ResumeError:
 
 def sealed(state: State) -> State:
     """The state with the digest of what it says."""
-    return {**state, "digest": _digest(state)}
+    return {**state, "digest": state_digest(state)}
 
 
 def check_seal(saved: State, found: Sequence[Difference] = ()) -> None:
@@ -291,7 +290,7 @@ def check_seal(saved: State, found: Sequence[Difference] = ()) -> None:
         ResumeError: where it was changed since it was saved.
     """
     try:
-        digest = _digest(saved)
+        digest = state_digest(saved)
     except (TypeError, ValueError) as error:
         digest = f"none: {error}"
     if digest != saved["digest"]:
@@ -301,10 +300,6 @@ def check_seal(saved: State, found: Sequence[Difference] = ()) -> None:
             where="loader state",
             hint="give the state as it was saved, or begin anew without it",
         )
-
-
-def _digest(state: Mapping[str, Any]) -> str:
-    return fingerprint({name: value for name, value in state.items() if name != "digest"})
 
 
 def log(logger: logging.Logger, promise: Promise, found: Sequence[Difference]) -> None:

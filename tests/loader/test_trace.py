@@ -121,7 +121,15 @@ def test_batches_of_a_run_that_was_resumed_with_other_settings(tokens, tmp_path)
 
 
 def test_what_is_no_state(tokens, tmp_path):
-    for text, says in (("{}", "no state of a loader"), ("[", "no state of a loader"), (None, "no state can be read")):
+    with StreamingLoader(tokens, max_tokens=256) as loader:
+        state = loader.state_dict()
+    edited = json.dumps({**state, "cursor": {**state["cursor"], "step": 10**9}})
+    for text, says in (
+        ("{}", "no state of a loader"),
+        ("[", "no state of a loader"),
+        (edited, "changed since it was saved"),
+        (None, "no state can be read"),
+    ):
         file = tmp_path / "state.json"
         file.unlink(missing_ok=True)
         if text is not None:

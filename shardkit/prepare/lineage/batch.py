@@ -17,7 +17,7 @@ import orjson
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.lineage.index import Place
 from shardkit.sequence.plan import Cursor, Draw, Lengths, Mixture, Plan, PlanSettings, Step, check_world
-from shardkit.sequence.plan.after import held_by, plan_after
+from shardkit.sequence.plan.after import held_by, plan_after, state_digest
 from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.shares import shares
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
@@ -216,6 +216,8 @@ def _of_state(file: Path, dataset: Dataset, digest: str) -> _Made:
     """
     try:
         state = orjson.loads(file.read_bytes())
+        if state_digest(state) != state["digest"]:
+            raise ValueError("it was changed since it was saved")
         bounds = [*(link["bound"] for link in state["rests"]), state["bound"]]
         split = choose_split(dataset, state["bound"]["split"])
         if state["bound"]["dataset"] != dataset.id:
@@ -274,9 +276,7 @@ def _stages_of(folder: Path, dataset: Dataset) -> list[dict[str, Any]]:
                 "from": f"the run {folder}",
                 "of": {"split": choose_split(dataset, stage["facts"]["split"])},
                 "settings": {
-                    name: stage["settings"][name]
-                    for name in PlanSettings.__slots__
-                    if name in stage["settings"]
+                    name: stage["settings"][name] for name in PlanSettings.__slots__ if name in stage["settings"]
                 },
                 "mixture": stage["settings"].get("mixture"),
             }

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from shardkit.digest import fingerprint
 from shardkit.sequence.plan.draw import Draw
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.mixture import Mixture
@@ -18,6 +19,15 @@ from shardkit.sequence.plan.order import Indices
 from shardkit.sequence.plan.plan import Cursor, Plan
 from shardkit.sequence.plan.rest import Rest
 from shardkit.sequence.plan.settings import PlanSettings
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """Of all that a state of a loader says, but its `digest`.
+
+    Raises:
+        TypeError: where it holds what JSON cannot.
+    """
+    return fingerprint({name: value for name, value in state.items() if name != "digest"})
 
 
 def plan_after(
