@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import orjson
 
-from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options, write_stdout
+from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options, say, write_stdout
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
@@ -51,7 +51,6 @@ def command(
     shardkit rollout-prompts work/prompts --limit 100
     shardkit rollout-prompts work/prompts --epochs 3 --after 0/99 --rank 1 --world 4
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     from shardkit.loader.prompts import prompts
 
     found = prompts(
@@ -63,8 +62,12 @@ def command(
         rank=rank,
         world_size=world,
     )
+    number = 0
     for prompt in islice(found, limit):
         write_stdout(orjson.dumps(prompt).decode() + "\n")
+        number += 1
+    if not number:
+        say(f"{dataset}: no prompt is {'left behind ' + after if after else 'here'} for this sampler", quiet=quiet)
 
 
 def _place(text: str | None) -> tuple[int, int] | None:

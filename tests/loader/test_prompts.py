@@ -80,6 +80,13 @@ def test_each_line_is_handed_on_before_the_next_is_made(asked, capsys, monkeypat
     assert [text.count("\n") for text in seen[:3]] == [0, 1, 1]
 
 
+def test_where_nothing_is_left_that_is_said(asked, capsys):
+    assert run(["rollout-prompts", str(asked), "--after", f"0/{NUMBER - 1}"]) == 0
+    assert capsys.readouterr() == ("", f"{asked}: no prompt is left behind 0/{NUMBER - 1} for this sampler\n")
+    assert run(["rollout-prompts", str(asked), "--rank", "30", "--world", "31", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_full_disk_is_named(asked, capsys, monkeypatch):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)

@@ -56,6 +56,22 @@ def test_two_processes_have_the_loss_and_gradients_of_one(tmp_path: Path):
     assert max(one.abs().max() for one in gradients) > 0.1
 
 
+def test_four_micro_steps_have_the_loss_and_gradients_of_one():
+    loss, gradients = gradients_of_share(0, 1)
+    docs, model = docs_with_pictures(), make_model()
+    denominators = make_batch(docs).denominators
+    weights = objective_weights(["text", "caption", "ocr"], {})
+    sums = torch.zeros_like(weights)
+    for part in range(4):
+        batch = make_batch(docs[part::4])
+        found = numerators(model.losses(batch), batch.objective_ids[0])
+        combine(found, denominators, weights).backward()
+        sums += found.detach()
+    assert abs(combine(sums, denominators, weights) - loss) < 1e-6
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert (parameter.grad - gradient).abs().max() < 1e-6
+
+
 def test_a_run_of_two_goes_on_as_a_run_of_one_with_the_same_global_batches(tokens: Path, tmp_path: Path):
     changes = {"global_batch": 2, "max_tokens": 64}
     train(make_config(tokens, tmp_path / "one", steps=4, **changes))
