@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from shardkit.cli import run
+from tests.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKENIZER = ROOT / "tests" / "data" / "tokenizer"
@@ -53,6 +54,13 @@ def ingest(file: Path, out: Path, *options: object) -> Path:
     small = ["--shard-size", 4096, "--unit-size", 4096, "--source", name]
     shardkit("ingest", "rows", file, "-o", out, *small, "--workers", 1, "--quiet", *options)
     return out
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Runs programs in processes of their own that have torch and the loader loaded."""
+    with Warm() as host:
+        yield host
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -320,13 +318,13 @@ print([pid for pid in pids if open_files(pid)], flush=True)
 """
 
 
-def test_a_killed_worker_ends_the_run_within_seconds_and_the_state_goes_on(tokens):
+def test_a_killed_worker_ends_the_run_within_seconds_and_the_state_goes_on(tokens, warm, tmp_path):
     with make_loader(tokens) as loader:
         whole = seen(loader)
     began = time.monotonic()
 
     # In a process of its own: torch raises the error wherever the main thread happens to be.
-    run = subprocess.run([sys.executable, "-c", KILLED, str(tokens)], capture_output=True, text=True, timeout=60)
+    run = warm.run(KILLED, tokens, cwd=tmp_path, timeout=60)
 
     assert run.returncode == 0, run.stderr
     assert time.monotonic() - began < 30

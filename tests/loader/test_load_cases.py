@@ -335,9 +335,9 @@ except RuntimeError as error:
 """
 
 
-def test_killed_worker(clean):
+def test_killed_worker(clean, warm, tmp_path):
     # One that is killed after the third batch, and what follows: test_failures.py.
     began = time.monotonic()
-    one = subprocess.run([sys.executable, "-c", TOO_MUCH, str(clean)], capture_output=True, text=True, timeout=60)
+    one = warm.run(TOO_MUCH, clean, cwd=tmp_path, timeout=60)
     assert "worker" in one.stdout.lower(), one.stderr
     assert time.monotonic() - began < 30

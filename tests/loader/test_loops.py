@@ -18,6 +18,8 @@ from shardkit.store.dataset import Dataset
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 PROGRAMS = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
 RESUMED = ("plain", "workers", "stateful", "lit", "accelerated")
+HEAVY = {"lit": ("pytorch_lightning",), "accelerated": ("accelerate",), "stateful": ("torchdata.stateful_dataloader",)}
+"""What takes seconds to import: once for both runs of a program."""
 BATCH_ID = re.compile(r"[0-9a-f]{32}/\d+/\d+/\d+of\d+")
 
 
@@ -31,11 +33,16 @@ def folder(tmp_path, tokens):
     return tmp_path
 
 
-def run(folder, name, *arguments):
-    command = [sys.executable, f"{name}.py", *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(folder, warm):
+    """Runs a program of the page in a process of its own: run(name, *arguments) is what it printed."""
+
+    def run_program(name, *arguments):
+        done = warm.run(PROGRAMS[name], *arguments, cwd=folder, preload=HEAVY.get(name, ()))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run_program
 
 
 def test_every_program_of_the_page_is_run_here():
@@ -44,16 +51,16 @@ def test_every_program_of_the_page_is_run_here():
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_loop_goes_on_where_it_stopped(folder, tokens, name):
+def test_a_loop_goes_on_where_it_stopped(run, tokens, name):
     with StreamingLoader(tokens, max_tokens=256, global_batch=2, epochs=10) as loader:
         expected = [batch.batch_id for batch, _ in zip(loader, range(8), strict=False)]
 
-    assert BATCH_ID.findall(run(folder, name, 4)) == expected[:4]
-    assert BATCH_ID.findall(run(folder, name, 8)) == expected[4:]
+    assert BATCH_ID.findall(run(name, 4)) == expected[:4]
+    assert BATCH_ID.findall(run(name, 8)) == expected[4:]
 
 
-def test_evaluation_reports_by_source(folder, tokens):
-    lines = [line.split() for line in run(folder, "evaluate").splitlines()]
+def test_evaluation_reports_by_source(run, tokens):
+    lines = [line.split() for line in run("evaluate").splitlines()]
 
     dataset = Dataset.open(tokens)
     table = dataset.table("lengths")
@@ -64,15 +71,15 @@ def test_evaluation_reports_by_source(folder, tokens):
     assert {source: int(number) for source, _, number, _ in lines} == targets
 
 
-def test_a_trace_names_ids_that_the_command_takes(folder, tokens):
-    lines = [line.split() for line in run(folder, "trace").splitlines()]
+def test_a_trace_names_ids_that_the_command_takes(run, tokens):
+    lines = [line.split() for line in run("trace").splitlines()]
 
     assert lines
     command = [sys.executable, "-m", "shardkit", "trace", str(tokens), lines[0][0], "--json"]
     assert lines[0][2] in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_foreign_tars_are_read_on_from_where_the_loop_stopped(folder):
+def test_foreign_tars_are_read_on_from_where_the_loop_stopped(folder, run):
     (folder / "pairs").mkdir()
     with webdataset.ShardWriter(str(folder / "pairs" / "%03d.tar"), maxcount=40, verbose=0) as writer:
         for number in range(60):
@@ -82,7 +89,7 @@ def test_foreign_tars_are_read_on_from_where_the_loop_stopped(folder):
                 {"__key__": f"{number:03}", "txt": "a green house " * (number % 9 + 1), "jpg": picture.getvalue()}
             )
 
-    whole = run(folder, "foreign", 8)
+    whole = run("foreign", 8)
     (folder / "foreign.json").unlink()
-    assert run(folder, "foreign", 4) + run(folder, "foreign", 8) == whole
+    assert run("foreign", 4) + run("foreign", 8) == whole
     assert len(whole.splitlines()) == 8
