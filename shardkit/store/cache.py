@@ -13,6 +13,7 @@ reader keeps its bytes.
 from __future__ import annotations
 
 import contextlib
+import copy
 import fcntl
 import os
 import time
@@ -22,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from shardkit.errors import ConfigError, IntegrityError, OutputError
+from shardkit.errors import ConfigError, IntegrityError, OutputError, ShardkitError
+from shardkit.store.ending import check_going_on
 from shardkit.store.files import digest_file, make_folder, output_errors, sync_folder
 
 _POLL = 0.02
-"""Seconds between looks for room that other processes' downloads take."""
-
+"""Seconds between looks for what another process has: a lock, or room for its downloads."""
 
 _HINT = "free some space there, or keep the cache elsewhere: --cache DIR, RemoteSettings(cache=...)"
 
@@ -60,6 +61,8 @@ class Cache:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
+        self._failed: dict[str, tuple[float, ShardkitError]] = {}
+        """Name of a file that could not be fetched here -> when that was known, and why: who waited for it is told the same."""
 
     def path(self, key: str, suffix: str) -> Path:
         """Where a file lies when it is there."""
@@ -86,9 +89,20 @@ class Cache:
             file = _held(path, size)
             if file is not None:
                 return file
+            began = time.monotonic()
             with self.lock(path.name):
-                # Another process may have fetched it while this one waited.
-                return _held(path, size) or self._fetch(path, content or key, size, fetch, name)
+                # Another process may have fetched it while this one waited, or another thread may have failed to.
+                file = _held(path, size)
+                if file is not None:
+                    return file
+                when, error = self._failed.get(path.name, (began, None))
+                if error is not None and when > began:
+                    raise copy.copy(error)
+                try:
+                    return self._fetch(path, content or key, size, fetch, name)
+                except ShardkitError as failure:
+                    self._failed[path.name] = (time.monotonic(), failure)
+                    raise
 
     def drop(self, path: Path) -> None:
         """Take a damaged file out, so that it is fetched anew when it is asked for again."""
@@ -146,6 +160,7 @@ class Cache:
                         part.touch()
                     return
                 self._drop_orphans()
+            check_going_on(name)
             time.sleep(_POLL)  # other downloads take the room; each ends, or its process does
 
     def _drop_orphans(self) -> None:
@@ -173,10 +188,23 @@ class Cache:
         with output_errors(folder / name):
             descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while not _is_locked(descriptor):
+                if not wait:
+                    raise BlockingIOError(name)
+                check_going_on(name)
+                time.sleep(_POLL)
             yield
         finally:
             os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether this process has the lock now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _held(path: Path, size: int) -> BinaryIO | None:

@@ -21,10 +21,13 @@ from typing import Any, TypeVar
 
 from shardkit.digest import xxh3
 from shardkit.errors import ConfigError, IntegrityError, OutputError, ShardkitError, SourceError
+from shardkit.store.ending import check_going_on
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 """A path object makes one slash of two."""
 _FIRST_WAIT = 0.1
+_LONGEST_SILENCE = 10.0
+"""Seconds that one question waits for a server, however long it is asked again: Ctrl-C waits for them, too."""
 _LISTED_AT_ONCE = 16
 _MISSING = (404, 410)
 _FINAL = (400, 401, 403, *_MISSING)
@@ -126,7 +129,7 @@ class Remote:
 
         def act(system: Any, path: str) -> None:
             try:
-                system.get_file(path, str(target))
+                system.get_file(path, str(target), callback=_give_up_callback(self.name(relative)))
             except OSError as error:
                 disk = error.errno in _OF_THE_DISK and not self.url.startswith("file:")
                 if disk or error.filename == str(target):
@@ -197,6 +200,7 @@ class Remote:
                 if getattr(failure, "status", None) in _FINAL or time.monotonic() + wait > deadline:
                     raise self._unreachable(name, _short(failure)) from failure
             time.sleep(wait)
+            check_going_on(name)
             wait *= 2
 
     def _unreachable(self, name: str, why: str) -> SourceError:
@@ -223,7 +227,20 @@ def _file_system(url: str, settings: RemoteSettings) -> Any:
         kind = fsspec.get_filesystem_class(scheme)
     except (ImportError, ValueError) as error:
         raise ConfigError(f"{scheme} URLs need a package: {error}", where=url, hint=hint) from error
-    return kind(**{**_limits_of_time(scheme, settings.patience / 2), **settings.options, "skip_instance_cache": True})
+    limits = _limits_of_time(scheme, min(settings.patience / 2, _LONGEST_SILENCE))
+    return kind(**{**limits, **settings.options, "skip_instance_cache": True})
+
+
+def _give_up_callback(name: str) -> Any:
+    """Told of each piece of a file that came, it ends a fetch that nobody waits for any more."""
+    from fsspec.callbacks import Callback
+
+    class GiveUp(Callback):  # type: ignore[misc]  # fsspec has no types
+        def relative_update(self, inc: int = 1) -> None:
+            check_going_on(name)
+            super().relative_update(inc)
+
+    return GiveUp()
 
 
 def _limits_of_time(scheme: str, seconds: float) -> dict[str, Any]:

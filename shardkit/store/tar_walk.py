@@ -35,8 +35,9 @@ class Damaged(Exception):  # noqa: N818 - a finding about the data; its handlers
 class Forwards(Protocol):
     """Bytes that are read in their order."""
 
-    position: int
-    """How many came."""
+    @property
+    def position(self) -> int:
+        """How many came."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; none only at the end."""

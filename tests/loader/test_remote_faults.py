@@ -2,11 +2,16 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pools
 from pathlib import Path
 
 import pytest
 
+from shardkit.digest import xxh3
 from shardkit.errors import IntegrityError, OutputError, SourceError
+from shardkit.records.manifest import ShardEntry, Totals
+from shardkit.store.cache import Cache
 from shardkit.store.dataset import Dataset
 from shardkit.store.mirror import Mirror
 from shardkit.store.remote import Remote, RemoteSettings
@@ -86,7 +91,7 @@ def test_a_full_or_broken_disk_is_no_failure_of_the_server(served, tmp_path, mon
     mirror = Mirror(served.url, RemoteSettings(cache=tmp_path / "cache", patience=60))
     system = mirror._remote._system()
 
-    def full(_path, _target):
+    def full(_path, _target, **_more):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(system, "get_file", full)
@@ -126,3 +131,36 @@ def test_what_a_killed_process_left_of_a_small_file_is_written_over(served, tmp_
     part.write_bytes(b"left" * 1000)
     assert mirror.manifest("file") == DATA
     assert [file.name for file in mirror.folder.iterdir()] == ["file"]
+
+
+def test_who_waited_for_a_fetch_that_failed_is_told_the_same(served, tmp_path):
+    served.faults["/file"] = servers.silent
+    mirror = Mirror(served.url, RemoteSettings(cache=tmp_path / "cache", patience=0.4))
+    entry = ShardEntry(
+        path="file", split="all", rows=1, size=len(DATA), xxh3=xxh3(DATA), format="arrow", counts=Totals()
+    )
+
+    def fetch(_number):
+        with pytest.raises(SourceError, match="cannot be read"):
+            mirror.opener(entry)(tmp_path)
+        return served.asked["/file"]
+
+    with ThreadPoolExecutor(4) as threads:
+        asked = max(threads.map(fetch, range(4)))
+    served.faults.clear()
+    assert asked <= 2, "not by each of the four"
+    with mirror.opener(entry)(tmp_path) as file:
+        assert file.read() == DATA, "who asks later asks anew"
+
+
+def test_a_process_that_ends_waits_for_no_server_and_no_other_process(served, tmp_path, monkeypatch):
+    cache = Cache(tmp_path, 10)
+    with cache.lock("file"):
+        monkeypatch.setattr(pools, "_shutdown", True)
+        with pytest.raises(SourceError, match="the process ends"), cache.lock("file"):
+            pass
+    with pytest.raises(SourceError, match="the process ends"):
+        remote(served).fetch("file", tmp_path / "part", size=len(DATA))
+    served.faults["/file"] = servers.busy(10**9)
+    with pytest.raises(SourceError, match="the process ends"):
+        remote(served, patience=60).read("file")
