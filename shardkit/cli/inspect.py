@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import dataset_argument, print_result, remote_read_options
-from shardkit.cli.spelled import sequence_lines
+from shardkit.cli.spelled import plain, sequence_lines
 from shardkit.prepare.report.inspect import inspect
 
 
@@ -35,20 +35,24 @@ def command(*, dataset: Path, wanted: str | None, as_json: bool, quiet: bool, **
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     for number, example in enumerate(answer["examples"]):
-        yield f"example {example['example_id']} of {example['source']}, {example['split']}, group {example['group'] or '-'}"
-        yield f"  from {example['input']}:{example['position']}, in {example['shard']} row {example['row']}"
-        for segment in example["segments"]:
-            yield "  " + _segment(segment, example["images"])
-        for relation in example["relations"]:
-            by = f" by {relation['annotator']}" if relation["annotator"] else ""
-            yield f"  {relation['kind']}: segments {relation['segments']}, images {relation['images']}{by}"
-        if example["metadata"]:
-            yield f"  metadata {json.dumps(example['metadata'], ensure_ascii=False)}"
-        for asset in answer["assets"]:
-            yield from _origins(asset, example)
+        yield from map(plain, _example(example, answer["assets"]))
         for sequence in answer["sequences"]:
             if sequence["example"] == number:
                 yield from ("  " + line for line in sequence_lines(sequence))
+
+
+def _example(example: Mapping[str, Any], assets: list[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"example {example['example_id']} of {example['source']}, {example['split']}, group {example['group'] or '-'}"
+    yield f"  from {example['input']}:{example['position']}, in {example['shard']} row {example['row']}"
+    for segment in example["segments"]:
+        yield "  " + _segment(segment, example["images"])
+    for relation in example["relations"]:
+        by = f" by {relation['annotator']}" if relation["annotator"] else ""
+        yield f"  {relation['kind']}: segments {relation['segments']}, images {relation['images']}{by}"
+    if example["metadata"]:
+        yield f"  metadata {json.dumps(example['metadata'], ensure_ascii=False)}"
+    for asset in assets:
+        yield from _origins(asset, example)
 
 
 def _segment(segment: Mapping[str, Any], images: list[Mapping[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,15 @@ _COLOURS = {
     "rejected": "magenta",
 }
 """Objective -> colour; what is no target is dim."""
+
+
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What terminals obey: control characters, line ends, directions of writing."""
+
+
+def plain(line: str) -> str:
+    """`line` with what is a command to a terminal written out: names of files and texts are a stranger's."""
+    return _COMMANDS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 def sequence_lines(sequence: Mapping[str, Any]) -> Iterator[str]:
@@ -42,7 +52,7 @@ def sequence_lines(sequence: Mapping[str, Any]) -> Iterator[str]:
             yield f"  document {document}"
         yield _piece(piece)
     if sequence["prompt"] is not None:
-        yield f"  prompt {sequence['prompt']}"
+        yield plain(f"  prompt {sequence['prompt']}")
 
 
 def _piece(piece: Mapping[str, Any]) -> str:
@@ -51,5 +61,5 @@ def _piece(piece: Mapping[str, Any]) -> str:
     said = {"text": json.dumps(piece["text"], ensure_ascii=False), "control": piece["text"]}.get(
         piece["kind"], f"[{piece['text']}]"
     )
-    line = f"  {'-' if name == 'none' else name:<9} {piece['num_tokens']:>5}  {said}"
+    line = plain(f"  {'-' if name == 'none' else name:<9} {piece['num_tokens']:>5}  {said}")
     return click.style(line, dim=True) if name == "none" else click.style(line, fg=_COLOURS[name])

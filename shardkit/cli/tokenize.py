@@ -16,7 +16,7 @@ from shardkit.cli.common import (
     say,
     stage_options,
 )
-from shardkit.cli.spelled import sequence_lines
+from shardkit.cli.spelled import plain, sequence_lines
 from shardkit.prepare.tokenize.chunk import TEXTS_CHANGED
 from shardkit.prepare.tokenize.config import TokenizeConfig, TokenizeResult
 from shardkit.prepare.tokenize.run import run
@@ -132,9 +132,9 @@ def command(
 
 def _shown(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for example in examples:
-        yield f"example {example['example_id']} of {example['source']}"
+        yield plain(f"example {example['example_id']} of {example['source']}")
         if example["reason"]:
-            yield f"  left out, {example['reason']}: {example['detail']}"
+            yield plain(f"  left out, {example['reason']}: {example['detail']}")
         for sequence in example["sequences"]:
             yield from ("  " + line for line in sequence_lines(sequence))
 

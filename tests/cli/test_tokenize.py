@@ -181,3 +181,22 @@ def test_inspect_shows_the_first_example_and_names_what_is_not_there(
     assert "no split 'test'" in capsys.readouterr().err
     assert run(["inspect", f"{tmp_path}/set", "00000000"]) == 3
     assert run(["inspect", f"{tmp_path}/nothing"]) == 4
+
+
+def test_texts_and_names_of_files_give_no_commands_to_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wicked = "a\x1b[31m\x9b2J\u202eb"
+    file = tmp_path / f"{wicked}.jsonl"
+    file.write_text(orjson.dumps({"text": wicked, "more": wicked}).decode() + "\n", encoding="utf-8")
+    assert run(["ingest", "text", str(file), "-o", f"{tmp_path}/in", "--quiet"]) == 0
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_bytes(orjson.dumps(byte_level()))
+    capsys.readouterr()
+    assert run(["inspect", f"{tmp_path}/in"]) == 0
+    assert (
+        run(["tokenize", f"{tmp_path}/in", "--tokenizer", str(tokenizer), "--recipe", "pretrain", "--show", "1"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert out.count("\\u001b[31m\\u009b2J\\u202eb") >= 3
+    assert not set(out) & set("\x1b\x9b\u202e")
