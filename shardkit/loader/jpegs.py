@@ -217,7 +217,8 @@ class _Simplejpeg:
                 "the decoder device needs simplejpeg on a CPU",
                 hint="pip install 'shardkit[turbo]', or leave decoder at pillow",
             )
-        self.identity = f"{VERSION} (simplejpeg {turbo.version()}, torch {torch.__version__})"
+        capability = torch.backends.cpu.get_cpu_capability()
+        self.identity = f"{VERSION} (simplejpeg {turbo.version()}, torch {torch.__version__}, {capability})"
 
     def decode(self, jpegs: Sequence[Tensor]) -> list[Tensor | None]:
         return [self._one(jpeg.numpy().data) for jpeg in jpegs]
