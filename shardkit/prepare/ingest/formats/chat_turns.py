@@ -138,7 +138,7 @@ class Talk:
             yield segment(tools, "tools")
         if reasoning:
             yield segment(reasoning, "reasoning_content")
-        if place or (role == "tool" and pieces == [""]):
+        if place or (role == "tool" and pieces in ([""], [])):
             yield segment("")
         for piece in () if place else pieces:
             if isinstance(piece, int):

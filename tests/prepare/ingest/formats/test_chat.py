@@ -169,6 +169,14 @@ def test_what_no_segment_holds_is_metadata(tmp_path):
     }
 
 
+@pytest.mark.parametrize("empty", ["", [], [{"type": "text", "text": ""}]])
+def test_a_result_that_is_empty_keeps_its_place(tmp_path, empty):
+    calls = {"role": "assistant", "tool_calls": [{"name": "f"}, {"name": "g"}]}
+    results = [{"role": "tool", "content": content} for content in (empty, "1")]
+    got = draft({"messages": [USER, calls, *results, ANSWER]}, tmp_path)
+    assert shape(got)[2:4] == [("tool", None, ""), ("tool", None, "1")]
+
+
 @pytest.mark.parametrize(
     "row",
     [
