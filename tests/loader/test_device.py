@@ -43,34 +43,58 @@ def slow_build(packs):
     return rows, bounds, longest
 
 
+def built_as_the_slow_reference_has_it(packs, random):
+    """The per-token arrays of a batch of `packs` and the bounds of its documents, compared with those of the slow one."""
+    host, _ = make_host_batch(packs, random)
+    rows, bounds, longest = slow_build(packs)
+
+    batch = host.to_device()
+
+    assert batch.input_ids.tolist() == [rows["ids"]]
+    assert batch.labels.tolist() == [rows["labels"]]
+    assert batch.shift_labels.tolist() == [rows["shift_labels"]]
+    assert batch.objective_ids.tolist() == [rows["objectives"]]
+    assert batch.position_ids.tolist() == [rows["positions"]]
+    assert batch.seq_idx.tolist() == [rows["documents"]]
+    assert batch.slot_rows.tolist() == [rows["slot_rows"]]
+    assert batch.cu_seq_lens_q.tolist() == batch.cu_seq_lens_k.tolist() == bounds
+    assert batch.max_length_q == batch.max_length_k == longest
+    slots = [slot for pack in packs for sequence in pack for slot in sequence.slots]
+    assert batch.image_sizes.tolist() == [[slot.height, slot.width] for slot in slots]
+    assert batch.image_slots.tolist() == [slot.count for slot in slots]
+    assert batch.image_grid_thw.tolist() == [[1, -(-slot.height // 14), -(-slot.width // 14)] for slot in slots]
+    return rows, bounds, slots
+
+
 @pytest.mark.parametrize("part", range(6))
 def test_equals_the_slow_reference_on_random_packs(part):
     images = empty = one_token = 0
     for seed in range(part * PACKS // 6, (part + 1) * PACKS // 6):
         random = np.random.default_rng(seed)
-        packs = random_packs(random, largest_side=20)
-        host, _ = make_host_batch(packs, random)
-        rows, bounds, longest = slow_build(packs)
-
-        batch = host.to_device()
-
-        assert batch.input_ids.tolist() == [rows["ids"]]
-        assert batch.labels.tolist() == [rows["labels"]]
-        assert batch.shift_labels.tolist() == [rows["shift_labels"]]
-        assert batch.objective_ids.tolist() == [rows["objectives"]]
-        assert batch.position_ids.tolist() == [rows["positions"]]
-        assert batch.seq_idx.tolist() == [rows["documents"]]
-        assert batch.slot_rows.tolist() == [rows["slot_rows"]]
-        assert batch.cu_seq_lens_q.tolist() == batch.cu_seq_lens_k.tolist() == bounds
-        assert batch.max_length_q == batch.max_length_k == longest
-        slots = [slot for pack in packs for sequence in pack for slot in sequence.slots]
-        assert batch.image_sizes.tolist() == [[slot.height, slot.width] for slot in slots]
-        assert batch.image_slots.tolist() == [slot.count for slot in slots]
-        assert batch.image_grid_thw.tolist() == [[1, -(-slot.height // 14), -(-slot.width // 14)] for slot in slots]
+        rows, bounds, slots = built_as_the_slow_reference_has_it(random_packs(random, largest_side=20), random)
         images += len(slots)
         empty += not rows["ids"]
         one_token += 1 in np.diff(bounds).tolist()
     assert min(images, empty, one_token) > 0, "vacuous: a kind of pack did not occur"
+
+
+ENDS = {
+    "none": [],
+    "empty": [[], []],
+    "one token": [[(1,)]],
+    "many of one token": [[(1,)] * 500],
+    "images only": [[(4, ((0, 4),))], [(3, ((0, 1), (1, 2)))]],
+    "many images only": [[(1, ((0, 1),))] * 50],
+    "full": [[(8192,)]],
+    "full and empty": [[(8191,), (1,)], [], [(2, ((1, 1),))]],
+}
+"""Name -> packs of (tokens, (first token, tokens) of each image)."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_packs_at_the_ends_of_what_there_is(name):
+    packs = [[made(*one) for one in pack] for pack in ENDS[name]]
+    built_as_the_slow_reference_has_it(packs, np.random.default_rng(0))
 
 
 def test_types_and_shapes():
