@@ -29,7 +29,7 @@ def drawn(random, rows, heads, width=8):
 @pytest.mark.parametrize("backend", ["sdpa", "flex"])
 @pytest.mark.parametrize("kv_heads", [4, 2])
 def test_documents_as_one_dense_mask_has_them(backend, kv_heads):
-    for seed in range(10):
+    for seed in range(4):
         random = np.random.default_rng(seed)
         layout = documents(*random.integers(1, 120, 6).tolist(), 1, 1, 140)
         query = drawn(random, layout.num_tokens, 4)
@@ -42,7 +42,7 @@ def test_documents_as_one_dense_mask_has_them(backend, kv_heads):
 @pytest.mark.parametrize("backend", ["sdpa", "flex"])
 def test_images_as_one_dense_mask_has_them(backend):
     empty = 0
-    for seed in range(10):
+    for seed in range(4):
         random = np.random.default_rng(seed)
         rows, keys = (int(n) for n in random.integers(1, 400, 2))
         layout = images(random, rows, keys)

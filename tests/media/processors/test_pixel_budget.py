@@ -51,7 +51,7 @@ def test_sides_and_slots(size, processed, slots):
 @pytest.mark.parametrize("processor", [LARGE, PixelBudget(), PixelBudget(patch=16, min_pixels=65536, max_pixels=10**6)])
 def test_it_is_the_rule_in_floats_but_where_those_lose_a_row(processor):
     random = np.random.default_rng(1)
-    sizes = [*random.integers(1, 6000, (20_000, 2)).tolist(), *((side, side) for side in range(1, 6000))]
+    sizes = [*random.integers(1, 6000, (6000, 2)).tolist(), *((side, side) for side in range(1, 6000, 3))]
     differ = 0
     for height, width in sizes:
         if max(height, width) > 200 * min(height, width):

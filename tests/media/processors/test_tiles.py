@@ -73,7 +73,7 @@ def in_floats(height, width, tile=448):
 
 def test_it_is_the_rule_in_floats_but_where_those_lose_a_pixel():
     random = np.random.default_rng(2)
-    sizes = [*random.integers(1, 3000, (20_000, 2)).tolist(), *((side, side) for side in range(1, 1000))]
+    sizes = [*random.integers(1, 3000, (6000, 2)).tolist(), *((side, side) for side in range(1, 1000))]
     differ = 0
     for height, width in sizes:
         geometry = Tiles().geometry(height, width)
