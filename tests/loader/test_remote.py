@@ -70,13 +70,21 @@ def test_what_the_cache_has_is_not_fetched_again(server, cache, tokens):
 
 
 EPOCH = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 from shardkit.loader import StreamingLoader
 from shardkit.store.remote import RemoteSettings
 from tests.loader.builders import seen
 
-url, cache, limit = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+url, cache, limit, folder, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5])
+pids = []
+while len(pids) < number and 0 not in pids:
+    pids.append(os.fork())
+if 0 not in pids:
+    print(*pids, flush=True)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids), flush=True)
+    sys.exit()
+os.dup2(os.open(folder / f"{len(pids) - 1}.out", os.O_WRONLY | os.O_CREAT), 1)
 remote = RemoteSettings(cache=cache, limit=limit, patience=5)
 with StreamingLoader(url, max_tokens=256, global_batch=2, remote=remote) as loader:
     print("open", flush=True)
@@ -84,24 +92,27 @@ with StreamingLoader(url, max_tokens=256, global_batch=2, remote=remote) as load
 """
 
 
-def start(server, cache, limit=1 << 30):
-    command = [sys.executable, "-c", EPOCH, f"{server.url}/tokens", str(cache), str(limit)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(server, cache, folder, number, limit=1 << 30):
+    """Start `number` processes of this host that read an epoch, and one that waits for them; returns it and their ids."""
+    words = [f"{server.url}/tokens", cache, limit, folder, number]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    parent = subprocess.Popen([sys.executable, "-c", EPOCH, *map(str, words)], **pipes)
+    return parent, [int(pid) for pid in parent.stdout.readline().split()]
 
 
-def test_four_processes_of_a_host_fetch_each_shard_once(server, cache, tokens):
+def test_four_processes_of_a_host_fetch_each_shard_once(server, cache, tokens, tmp_path):
     whole = json.loads(json.dumps(local(tokens)))
 
-    runs = [start(server, cache) for _ in range(4)]
-    for one in runs:
-        out, err = one.communicate(timeout=120)
-        assert one.returncode == 0, err
-        assert json.loads(out.split("\n")[1]) == whole
+    parent, _ = start(server, cache, tmp_path, 4)
+    codes, err = parent.communicate(timeout=120)
 
+    assert codes.split() == ["0"] * 4, err
+    for number in range(4):
+        assert json.loads((tmp_path / f"{number}.out").read_text().split("\n")[1]) == whole
     assert set(server.shards().values()) == {1}
 
 
-def test_row_22_a_killed_download_and_a_small_cache_leave_the_rest_right(server, cache, tokens):
+def test_row_22_a_killed_download_and_a_small_cache_leave_the_rest_right(server, cache, tokens, tmp_path):
     # A cache of two shards, several processes, one of them killed while it fetches.
     whole = json.loads(json.dumps(local(tokens)))
     sizes = [shard.entry.size for shard in (*Dataset.open(tokens).sequence_shards, *Dataset.open(tokens).shards)]
@@ -109,22 +120,22 @@ def test_row_22_a_killed_download_and_a_small_cache_leave_the_rest_right(server,
     slow = next((tokens / "shards").rglob("*.arrow")).relative_to(tokens.parent)
     server.faults[f"/{slow}"] = lambda _handler: time.sleep(0.5)
 
-    runs = [start(server, cache, limit) for _ in range(4)]
+    parent, pids = start(server, cache, tmp_path, 4, limit)
     most, killed = 0, False
-    while any(one.poll() is None for one in runs):
+    while parent.poll() is None:
         parts = list((cache / "parts").glob("*.part"))
         if parts and not killed:
-            runs[0].kill()
+            os.kill(pids[0], signal.SIGKILL)
             killed = True
         most = max(most, cached_bytes(cache))
         time.sleep(0.02)
 
-    answers = [one.communicate(timeout=120) for one in runs]
+    codes, err = parent.communicate(timeout=120)
     assert killed
     assert most <= limit
-    for one, (out, err) in list(zip(runs, answers, strict=True))[1:]:
-        assert one.returncode == 0, err
-        assert json.loads(out.split("\n")[1]) == whole
+    assert codes.split()[1:] == ["0"] * 3, err
+    for number in range(1, 4):
+        assert json.loads((tmp_path / f"{number}.out").read_text().split("\n")[1]) == whole
     with make_loader(server, cache, limit=limit) as loader:
         assert json.loads(json.dumps(seen(loader))) == whole
     assert not list((cache / "parts").iterdir())
@@ -264,11 +275,14 @@ def test_row_21_two_datasets_with_shards_of_equal_names_do_not_mix(server, cache
         assert seen(loader) == seen(other) == local(tokens)
 
 
-def test_a_process_that_is_killed_leaves_no_lock(server, cache, tokens):
-    one = start(server, cache)
-    assert one.stdout.readline() == "open\n"
-    os.kill(one.pid, signal.SIGKILL)
-    one.communicate()
+def test_a_process_that_is_killed_leaves_no_lock(server, cache, tokens, tmp_path):
+    parent, (pid,) = start(server, cache, tmp_path, 1)
+    said = tmp_path / "0.out"
+    while not (said.exists() and said.read_text().startswith("open\n")):
+        assert parent.poll() is None
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    parent.communicate()
 
     began = time.monotonic()
     with make_loader(server, cache) as loader:
