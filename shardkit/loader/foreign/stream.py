@@ -52,6 +52,8 @@ class ForeignLoader(ResumableLoader):
         max_tokens: of a sequence and of a pack.
         overlong: window | truncate | drop | error: what becomes of a longer sample.
         measured: file in which the lengths are kept for the next start; None measures each time.
+        require: what `load_state_dict` is to require where it is not told: "equivalent" lets torchdata, Lightning and
+            accelerate restore states, which tell it nothing.
         seed, max_images, max_patches, global_batch, packer, tail, rank, world_size, epochs, on_bad, decoder, device: as
             for StreamingLoader.
 
@@ -70,6 +72,7 @@ class ForeignLoader(ResumableLoader):
         max_tokens: int,
         overlong: str = "window",
         measured: str | os.PathLike[str] | None = None,
+        require: str = "replayable",
         seed: int = 0,
         max_images: int | None = None,
         max_patches: int | None = None,
@@ -93,7 +96,9 @@ class ForeignLoader(ResumableLoader):
         )
         check_choice("decoder", decoder, pictures.DECODERS)
         check_choice("recipe", recipe, tuple(RECIPES))
+        check_choice("require", require, tuple(states.REQUIRE))
         check_choice("overlong", overlong, ("window", "truncate", "drop", "error"))
+        self._require = require
         self._source = source
         self._building = _building(Path(tokenizer), recipe, settings or {}, max_tokens, overlong)
         self._settings = PlanSettings(
@@ -128,25 +133,27 @@ class ForeignLoader(ResumableLoader):
         return dict(self._measured.excluded)
 
     # ------------------------------------------------------------------ state
-    def load_state_dict(self, state: Mapping[str, Any], *, require: str = "replayable") -> Promise:
+    def load_state_dict(self, state: Mapping[str, Any], *, require: str | None = None) -> Promise:
         """Go on from a saved place: the same order, as far as the files are still the same.
 
         Args:
-            require: only "equivalent" is kept here; the default refuses, so that nobody takes less without saying so.
+            require: only "equivalent" is kept here; None is what the loader was made with, which refuses where nothing was
+                said, so that nobody takes less without saying so.
 
         Raises:
             ResumeError: where more is required, or the state is of other files or settings.
         """
+        require = self._require if require is None else require
         check_choice("require", require, tuple(states.REQUIRE))
-        if get_worker_info() is not None:
-            self._restore_worker(state)
-            return Promise.STATISTICALLY_EQUIVALENT
         if require != "equivalent":
             raise ResumeError(
                 f"{Promise.STATISTICALLY_EQUIVALENT.value} is all that is promised here: {WEAKER}",
                 where="loader state",
                 hint='accept that with require="equivalent", or ingest the files and stream the dataset',
             )
+        if get_worker_info() is not None:
+            self._restore_worker(state)
+            return Promise.STATISTICALLY_EQUIVALENT
         saved = states.check_form(state)
         found = states.differences(saved["bound"], self._bound)
         states.check_seal(saved, found)

@@ -12,6 +12,7 @@ import pytest
 import webdataset
 from PIL import Image
 from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 from shardkit.errors import ConfigError, IntegrityError, ResumeError, SourceError
 from shardkit.loader import Promise, StreamingLoader, unpack
@@ -349,3 +350,21 @@ def test_a_format_for_others_changes_nothing_and_a_transform_does(rows):
     assert seen(make(HFDataset(rows.with_format("numpy"), text="said", images="shown"))) == whole
     upper = rows.with_transform(lambda batch: {**batch, "said": [text.upper() for text in batch["said"]]})
     assert seen(make(HFDataset(upper, text="said", images="shown"))) != whole
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_data_loader_restores_what_was_said_to_be_enough(tars, workers):
+    whole = seen(make(WebDatasetTars(tars)))
+    arriving = iter(stateful := StatefulDataLoader(make(WebDatasetTars(tars)), batch_size=None, num_workers=workers))
+    before = seen([next(arriving), next(arriving)])
+    state = stateful.state_dict()
+    del arriving
+
+    taken = StatefulDataLoader(make(WebDatasetTars(tars), require="equivalent"), batch_size=None, num_workers=workers)
+    taken.load_state_dict(state)
+    assert before + seen(taken) == whole
+    refused = StatefulDataLoader(make(WebDatasetTars(tars)), batch_size=None, num_workers=workers)
+    refused.load_state_dict(state)
+    with pytest.raises(ResumeError, match="is all that is promised here"):
+        next(iter(refused))
