@@ -141,7 +141,7 @@ class Cache:
             raise ConfigError(
                 f"the file has {size} bytes, the cache holds {self.limit} at most",
                 where=name,
-                hint="raise the limit of the cache, or write smaller shards (--shard-size)",
+                hint="raise the limit of the cache (--cache-limit, RemoteSettings(limit=...)), or write smaller shards (--shard-size)",
             )
         while True:
             with self.lock("room"):
