@@ -144,7 +144,8 @@ class TrainConfig:
             value = getattr(self, name)
             if not (value is None and name in _OPTIONAL) and (type(value) is not int or value < least):
                 raise ConfigError(
-                    f"{name} is {value!r}, not a whole number from {least} on", hint=f"set {option(name)} to one"
+                    f"{name} is {value!r}, not a whole number from {least} on",
+                    hint=f"set {option(name)} to such a number",
                 )
         if self.resume_from is not None and not self.resume:
             raise ConfigError("resume_from is set, resume is not", hint="set both, or use --resume-from")
@@ -157,7 +158,9 @@ class TrainConfig:
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value < math.inf or (name == "clip" and value == 0):
                 bound = "above 0" if name == "clip" else "from 0 on"
-                raise ConfigError(f"{name} is {value!r}, not a number {bound}", hint=f"set {option(name)} to one")
+                raise ConfigError(
+                    f"{name} is {value!r}, not a number {bound}", hint=f"set {option(name)} to such a number"
+                )
         if not _is_number(self.theta) or not 1 < self.theta < math.inf:
             raise ConfigError(f"theta is {self.theta!r}", hint="set --theta to a number above 1, for instance 10000")
         for name, weight in self.objective_weights.items():

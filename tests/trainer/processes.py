@@ -17,7 +17,10 @@ from typing import Any
 from shardkit import cli
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["shardkit.trainer.loop", "shardkit.trainer.evaluate", "shardkit.cli.train", __name__])
+SERVER.set_forkserver_preload(
+    # Optimizers import _dynamo at their first step.
+    ["torch._dynamo", "shardkit.trainer.loop", "shardkit.trainer.evaluate", "shardkit.cli.train", __name__]
+)
 TIMEOUT = 240
 """Seconds; a process that hangs is a failure, not a wait."""
 
