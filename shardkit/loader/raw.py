@@ -25,6 +25,7 @@ import numpy as np
 from shardkit.errors import ConfigError, ResumeError
 from shardkit.loader import state as states
 from shardkit.loader.choices import check_choice, check_epochs, choose_rank
+from shardkit.loader.packed import VERIFY
 from shardkit.loader.reader import check_files
 from shardkit.loader.rows import RawExample, RawSequence
 from shardkit.loader.shards import Shards
@@ -92,7 +93,7 @@ class _RawLoader(Generic[Row]):
         verify: Verify = "read",
         remote: RemoteSettings | None = None,
     ) -> None:
-        check_choice("verify", verify, ("read", "open", "off"))
+        check_choice("verify", verify, VERIFY)
         # No packs are made; what else a plan is asked for is asked for here.
         settings = PlanSettings(max_tokens=1, packer="none", global_batch=global_batch, seed=seed)
         self._global_batch = global_batch
