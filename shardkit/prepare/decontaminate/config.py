@@ -11,6 +11,7 @@ from typing import Any
 from shardkit.errors import ConfigError
 from shardkit.prepare.decontaminate.vectors import Embeddings
 from shardkit.prepare.dedup import perceptual, semantic
+from shardkit.prepare.result import StageResult
 from shardkit.store.files import digest_file
 
 DECONTAMINATE_VERSION = 1
@@ -148,31 +149,18 @@ class SelfTest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DecontaminateResult:
-    path: Path | None
-    dataset_id: str | None
-    """None after a dry run."""
-    unchanged: bool
-    counts: Mapping[str, Any]
-    """In examples: read, kept, excluded, excluded_by_reason."""
-    report: Mapping[str, Any]
-    """benchmarks, by_source: as in the manifest."""
+class DecontaminateResult(StageResult):
+    """`report`: benchmarks, by_source."""
+
     self_test: SelfTest | None
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 
-    @property
-    def dry_run(self) -> bool:
-        return self.dataset_id is None
-
     def to_json(self) -> dict[str, Any]:
+        """What `--json` prints."""
         test = self.self_test
         return {
-            "dataset": None if self.path is None else str(self.path),
-            "id": self.dataset_id,
-            "unchanged": self.unchanged,
-            **self.counts,
-            **self.report,
+            **StageResult.to_json(self),
             "self_test": None if test is None else {"planted": test.planted, "found": test.found},
             "refused": self.refused,
         }

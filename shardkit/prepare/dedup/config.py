@@ -13,6 +13,7 @@ from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.dedup.matchers import NEAR
 from shardkit.prepare.ingest.group import suffix_list_version
+from shardkit.prepare.result import StageResult
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import digest_file
 
@@ -160,29 +161,13 @@ def _known(what: str, given: Iterable[str], there: Iterable[str], option: str) -
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DedupResult:
-    path: Path | None
-    dataset_id: str | None
-    """None after a dry run."""
-    unchanged: bool
-    counts: Mapping[str, Any]
-    """In examples: read, kept, excluded, excluded_by_reason."""
-    report: Mapping[str, Any]
-    """by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate, relations, crowded, vectors:
-    as in the manifest."""
+class DedupResult(StageResult):
+    """`report`: by_source, frequent_texts, same_images_other_text, conflicting_annotations, boilerplate, relations, crowded,
+    vectors."""
+
     refused: str | None = None
     """Of a dry run: why the real one would be refused."""
 
-    @property
-    def dry_run(self) -> bool:
-        return self.dataset_id is None
-
     def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": None if self.path is None else str(self.path),
-            "id": self.dataset_id,
-            "unchanged": self.unchanged,
-            **self.counts,
-            **self.report,
-            "refused": self.refused,
-        }
+        """What `--json` prints."""
+        return {**StageResult.to_json(self), "refused": self.refused}

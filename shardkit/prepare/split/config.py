@@ -12,6 +12,7 @@ from typing import Any
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup import MATCHERS, near_text
 from shardkit.prepare.ingest.group import suffix_list_version
+from shardkit.prepare.result import StageResult
 from shardkit.prepare.split.declared import check_group_by
 from shardkit.prepare.split.near import NearRules
 from shardkit.prepare.split.times import Cutoffs
@@ -247,27 +248,8 @@ def _check_ratios(ratios: Ratios) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SplitResult:
-    path: Path | None
-    dataset_id: str | None
-    """None after a dry run."""
-    unchanged: bool
+class SplitResult(StageResult):
+    """`report`: splits, by_source, by_language, groups, boilerplate, conflicts, notes, ..."""
+
     names: tuple[str, ...]
     """Of the splits, in the order asked."""
-    counts: Mapping[str, Any]
-    """In examples: read, kept, excluded, excluded_by_reason."""
-    report: Mapping[str, Any]
-    """As in the manifest: splits, by_source, by_language, groups, boilerplate, conflicts, notes, ..."""
-
-    @property
-    def dry_run(self) -> bool:
-        return self.dataset_id is None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": None if self.path is None else str(self.path),
-            "id": self.dataset_id,
-            "unchanged": self.unchanged,
-            **self.counts,
-            **self.report,
-        }

@@ -8,7 +8,7 @@ of another only the rows themselves are looked at, window by window.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -76,22 +76,37 @@ def chunks(sizes: npt.NDArray[np.int64]) -> Iterator[slice]:
         begin = end
 
 
-def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
-    """The rows of a chunk, in its order."""
-    shards, rows = job.shards[chunk], job.rows[chunk]
+def gather(
+    shards: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.int32],
+    read: Callable[[int, npt.NDArray[np.int32]], Iterable[pa.RecordBatch]],
+) -> pa.RecordBatch:
+    """Rows that lie in several shards, in the order asked; each shard is read once.
+
+    Args:
+        shards: [n] the shard of each.
+        rows: [n] its row there.
+        read: shard, ascending rows of it -> these rows.
+    """
     order = np.lexsort((rows, shards))
     starts = group_starts(shards[order])
     parts = [
         part
         for begin, end in pairwise([*starts.tolist(), len(order)])
-        for part in readers.facts(int(shards[order[begin]]), rows[order[begin:end]])
+        for part in read(int(shards[order[begin]]), rows[order[begin:end]])
     ]
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    facts = pa.concat_batches(parts).take(pa.array(back))
+    return pa.concat_batches(parts).take(pa.array(back))
+
+
+def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
+    """The rows of a chunk, in its order."""
+    shards, rows = job.shards[chunk], job.rows[chunk]
+    facts = gather(shards, rows, readers.facts)
     if job.groups is not None:
         place = EXAMPLES_FACTS.get_field_index("group")
-        facts = facts.set_column(place, EXAMPLES_FACTS.field(place), job.groups.slice(chunk.start, len(order)))
+        facts = facts.set_column(place, EXAMPLES_FACTS.field(place), job.groups.slice(chunk.start, len(rows)))
     num_images = np.diff(facts["images"].offsets.to_numpy())
     pictures = [
         bytes(readers.open(shard).image_bytes(row, image))
@@ -103,7 +118,7 @@ def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
         pictures=pictures,
         sizes=job.sizes[chunk].tolist(),
         num_images=num_images.tolist(),
-        places=_batch(job.places.slice(chunk.start, len(order))),
+        places=_batch(job.places.slice(chunk.start, len(rows))),
         assets=_batch(TABLES["assets"].empty_table()),
         provenance=_batch(PROVENANCE.empty_table()),
     )

@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import group_starts
-from shardkit.prepare.split.write import chunks
+from shardkit.prepare.split.write import chunks, gather
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import Dataset
 from shardkit.store.units import Receipt, UnitWriter
@@ -84,16 +82,7 @@ def _blocks(
 def _gathered(readers: _Readers, job: SequenceJob, chunk: slice) -> pa.RecordBatch:
     """The sequences of a chunk, in its order."""
     shards, rows = (as_int32(job.lengths[name])[chunk] for name in ("shard", "row"))
-    order = np.lexsort((rows, shards))
-    starts = group_starts(shards[order])
-    parts = [
-        part
-        for begin, end in pairwise([*starts.tolist(), len(order)])
-        for part in readers.rows(int(shards[order[begin]]), rows[order[begin:end]])
-    ]
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    batch = pa.concat_batches(parts).take(pa.array(back))
+    batch = gather(shards, rows, readers.rows)
     batch = _with_column(batch, "shard", pa.array(job.examples[chunk]))
     if job.rows is not None:
         batch = _with_column(batch, "row", pa.array(job.rows[chunk]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.result import StageResult
 from shardkit.store.units import SHARD_FORMATS
 
 FORGET_VERSION = 1
@@ -64,32 +65,15 @@ class ForgetConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForgetResult:
-    path: Path | None
-    dataset_id: str | None
-    """None after a dry run."""
-    unchanged: bool
-    counts: Mapping[str, Any]
-    """In examples: read, kept, excluded, excluded_by_reason."""
-    report: Mapping[str, Any]
-    """assets: files whose bytes are gone; origins: rows of provenance that are gone; elsewhere: files that stay, because
-    they came from another place too."""
+class ForgetResult(StageResult):
+    """`report`: assets, files whose bytes are gone; origins, rows of provenance that are gone; elsewhere, files that stay,
+    because they came from another place too."""
+
     proof: Mapping[str, int] | None
     """What was read again and searched; None after a dry run."""
     also: tuple[Mapping[str, Any], ...]
     """Datasets that still hold the bytes."""
 
-    @property
-    def dry_run(self) -> bool:
-        return self.dataset_id is None
-
     def to_json(self) -> dict[str, Any]:
-        return {
-            "dataset": None if self.path is None else str(self.path),
-            "id": self.dataset_id,
-            "unchanged": self.unchanged,
-            **self.counts,
-            **self.report,
-            "proof": self.proof,
-            "also": list(self.also),
-        }
+        """What `--json` prints."""
+        return {**StageResult.to_json(self), "proof": self.proof, "also": list(self.also)}
