@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, SourceError
 from shardkit.loader import EvaluationLoader, StreamingLoader, sums_by_sequence, targets_by_sequence, unpack
+from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
 from tests.loader.builders import seen
 
@@ -110,6 +111,19 @@ def test_losses_by_source_are_those_of_a_loop_over_sequences(tokens):
 
     assert {source: sum_ for source, (sum_, _) in by_source.items()} == alone
     assert all(number for _, number in by_source.values())
+
+
+def test_too_many_pictures_that_cannot_be_read_stop_an_evaluation(tokens, monkeypatch):
+    def failing(_data):
+        raise BadMedia("corrupt", "it cannot be decoded")
+
+    monkeypatch.setattr("shardkit.loader.pictures.decode_rgb", failing)
+    monkeypatch.setattr("shardkit.loader.packed.MAX_QUARANTINED", 5)
+    with (
+        EvaluationLoader(tokens, on_bad="quarantine") as loader,
+        pytest.raises(SourceError, match="a rank masks 5 at most"),
+    ):
+        list(loader)
 
 
 def test_what_does_not_fit_is_said(split_tokens, tokens):
