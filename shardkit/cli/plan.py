@@ -18,7 +18,7 @@ from shardkit.sequence.plan.budget import parse_budget, spend
 from shardkit.sequence.plan.mixture import SUBSET_UNITS, UNITS, natural
 from shardkit.sequence.plan.report import describe
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
-from shardkit.sequence.plan.subset import subset_amounts
+from shardkit.sequence.plan.subset import attainable, subset_amounts
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import output_errors
 from shardkit.store.plans import save_plan
@@ -107,8 +107,14 @@ def command(
     if spent is not None:
         figures["budget"] = spend(plan, *spent)
     if subset is not None and spent is not None:
-        figures["subset_holds"] = _write_subset(subset, plan, *spent)
         figures["subset"] = str(subset)
+        figures["subset_holds"], short = _write_subset(subset, plan, *spent)
+        figures["subset_short"] = list(short)
+        if short:
+            say(
+                f"{', '.join(short)}: less is there than the shares ask for; the subset has all of it, and more of the others",
+                quiet=quiet,
+            )
         say(f"wrote {subset}", quiet=quiet)
     if save:
         path = save_plan(opened.path, plan.digest, _blocks(plan, epoch), _about(plan, epoch))
@@ -117,10 +123,16 @@ def command(
     print_result(figures, as_json=as_json, text=_text(figures))
 
 
-def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> dict[str, int]:
-    """A mixture file with the shares of the plan, or of the data as they are, and the budget as its subset; what it holds."""
+def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> tuple[dict[str, int], tuple[str, ...]]:
+    """A mixture file with the shares of the plan, or of the data as they are, and the budget as its subset.
+
+    Returns:
+        What the subset holds of every unit, and the sources that have less than their share of it.
+    """
+    order = {"seed": plan.settings.seed, "window": plan.settings.window}
     mixture = replace(plan.mixture or natural(plan.lengths, SUBSET_UNITS[unit]), subset=(unit, budget))
-    holds = subset_amounts(plan.lengths, mixture, seed=plan.settings.seed, window=plan.settings.window)
+    mixture, short = attainable(plan.lengths, mixture, **order)
+    holds = subset_amounts(plan.lengths, mixture, **order)
     with output_errors(path):
         try:
             with path.open("x", encoding="utf-8") as file:
@@ -129,7 +141,7 @@ def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> dict[str, i
             raise OutputError(
                 "something is there already", where=str(path), hint="name another file, or remove that one"
             ) from error
-    return holds
+    return holds, short
 
 
 def _blocks(plan: Plan, epoch: int) -> list[dict[str, Any]]:

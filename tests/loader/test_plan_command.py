@@ -113,6 +113,7 @@ def test_a_subset_is_a_mixture_file_of_the_budget(tokens, capsys, tmp_path):
         figures = plan(capsys, tokens, "--budget", f"tokens={number}", "--subset", file)
         assert figures["subset"] == str(file)
         assert number <= figures["subset_holds"]["tokens"] < number + 128
+        assert figures["subset_short"] == []
 
     rows = {}
     for file in (small, large):

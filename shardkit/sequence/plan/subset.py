@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan.draw import Streams
 from shardkit.sequence.plan.lengths import Lengths
-from shardkit.sequence.plan.mixture import SUBSET_UNITS, Mixture
+from shardkit.sequence.plan.mixture import SUBSET_UNITS, Mixture, whole_weights
 from shardkit.sequence.plan.order import Indices
 
 _DRAWN = 65_536
@@ -24,6 +25,30 @@ def subset_amounts(lengths: Lengths, mixture: Mixture, *, seed: int, window: int
         unit: int(replace(mixture, by=by, objectives=()).units(lengths)[chosen].sum())
         for unit, by in SUBSET_UNITS.items()
     }
+
+
+def attainable(lengths: Lengths, mixture: Mixture, *, seed: int, window: int) -> tuple[Mixture, tuple[str, ...]]:
+    """The mixture of a subset with shares that its sources can keep, and the sources that have less than they were to give.
+
+    Where there are such, the weights become what the subset holds of each source. With the old ones an epoch would draw
+    those short sources several times, and more than the budget.
+    """
+    rows = subset_rows(lengths, mixture, seed=seed, window=window)
+    assert rows is not None, "the mixture has a subset"
+    units, number = mixture.units(lengths), len(lengths.sources)
+    held = np.bincount(lengths.source[rows], units[rows], minlength=number)
+    whole = np.bincount(lengths.source, units, minlength=number)
+    weights = whole_weights(mixture)
+    asked = [held.sum() * (weights.get(name, 0) / sum(weights.values())) for name in lengths.sources]
+    short = tuple(
+        name
+        for name, has, all_of_it, wanted in zip(lengths.sources, held, whole, asked, strict=True)
+        if has == all_of_it and has + units.max(initial=0) < wanted
+    )
+    if not short:
+        return mixture, ()
+    shares = tuple((name, Fraction(int(has))) for name, has in zip(lengths.sources, held, strict=True))
+    return replace(mixture, weights=shares), short
 
 
 def subset_rows(lengths: Lengths, mixture: Mixture | None, *, seed: int, window: int) -> Indices | None:

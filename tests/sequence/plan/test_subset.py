@@ -5,7 +5,8 @@ import pytest
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import Mixture
-from shardkit.sequence.plan.subset import subset_amounts
+from shardkit.sequence.plan.mixture import whole_weights
+from shardkit.sequence.plan.subset import attainable, subset_amounts
 from tests.sequence.plan.builders import epoch_steps, make_lengths, make_plan, members, random_lengths
 
 
@@ -63,3 +64,19 @@ def test_what_a_subset_holds_is_told_in_every_unit():
         "compute": lengths.cost[inside].sum(),
     }
     assert 10**7 <= holds["compute"] < 10**7 + lengths.cost.max()
+
+
+def test_shares_of_a_subset_are_those_that_its_sources_can_keep():
+    lengths = make_lengths([10] * 100, sources=["a"] * 80 + ["b"] * 20)
+    asked = Mixture.of({"by": "token", "weights": {"a": 1, "b": 1}, "subset": {"tokens": 600}})
+
+    mixture, short = attainable(lengths, asked, seed=0, window=8)
+
+    assert short == ("b",)
+    assert whole_weights(mixture) == {"a": 400, "b": 200}
+    plan = make_plan(lengths, mixture=mixture)
+    drawn = members(epoch_steps(plan, 0))
+    assert len(drawn) == len(set(drawn)) == 60, "an epoch is the subset, once"
+    assert len(members(epoch_steps(make_plan(lengths, mixture=asked), 0))) > 70
+    fits = Mixture.of({"by": "token", "weights": {"a": 1, "b": 1}, "subset": {"tokens": 400}})
+    assert attainable(lengths, fits, seed=0, window=8) == (fits, ())
