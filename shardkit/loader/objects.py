@@ -12,7 +12,8 @@ from typing import Any
 
 from shardkit.digest import xxh3
 from shardkit.loader.state import OBJECT, Difference
-from shardkit.store.dataset import Dataset, ShardRef
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardRef
 
 MAX_SHARDS = 4000
 """Of more shards a state has one digest: it stays small."""

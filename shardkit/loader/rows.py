@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from shardkit.sequence.sequence import Sequence, Slot
 from shardkit.store.arrow_shard import TableReader
-from shardkit.store.dataset import ShardReader
 from shardkit.store.row_reader import Content, Stored, Texts, offsets_of
+from shardkit.store.shard import ShardReader
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 

@@ -14,7 +14,8 @@ import orjson
 from shardkit.loader.rows import Loaded, RawExample, RawSequence, SequenceReader
 from shardkit.sequence.sequence import Slot
 from shardkit.store.blocks import Verify
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardReader
 
 OPEN_SHARDS = 64
 """Of each kind: more than a window of eight shards from several sources needs."""

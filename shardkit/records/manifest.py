@@ -31,6 +31,13 @@ class ShardEntry:
     index_xxh3: str | None = None
     """Size and digest of `<path>.index.arrow`, beside a tar."""
 
+    @property
+    def index(self) -> tuple[int, str]:
+        """Size and digest of the index of a tar."""
+        assert self.index_size is not None, "a tar shard has an index"
+        assert self.index_xxh3 is not None, "a tar shard has an index"
+        return self.index_size, self.index_xxh3
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableEntry:

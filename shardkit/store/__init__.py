@@ -5,9 +5,11 @@ Dataset.open -> table(), reader(), examples()                       what reads i
 """
 
 from shardkit.store.blocks import Verify
-from shardkit.store.dataset import Dataset, ShardReader, ShardRef
+from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.receipts import Receipt
+from shardkit.store.shard import ShardReader, ShardRef
+from shardkit.store.units import UnitWriter
 
 __all__ = ["Dataset", "Output", "Receipt", "Sealed", "ShardReader", "ShardRef", "UnitWriter", "Verify"]

@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from shardkit.errors import ConfigError, IntegrityError, OutputError, ShardkitError
+from shardkit.errors import ConfigError, OutputError, ShardkitError
 from shardkit.store.ending import check_going_on
-from shardkit.store.files import digest_file, make_folder, output_errors, sync_folder
+from shardkit.store.files import compare, digest_file, make_folder, output_errors, sync_folder
 
+_DAMAGED = "restore the remote file, or build the dataset again from its inputs"
 _POLL = 0.02
 """Seconds between looks for what another process has: a lock, or room for its downloads."""
 
@@ -119,7 +120,7 @@ class Cache:
         try:
             self._make_room(size, part, name)
             fetch(part)
-            _compare(part, digest, size, name)
+            compare(digest_file(part), (size, digest), where=name, hint=_DAMAGED)
             make_folder(path.parent)
             with output_errors(path):
                 file = part.open("rb")
@@ -236,17 +237,3 @@ def _is_free(held: _Held) -> bool:
     except OSError:
         return False
     return True
-
-
-def _compare(part: Path, digest: str, size: int, name: str) -> None:
-    found_size, found = digest_file(part)
-    if found_size != size:
-        raise IntegrityError(
-            f"the file has {found_size} bytes, the manifest says {size}", where=name, hint="restore the remote file"
-        )
-    if found != digest:
-        raise IntegrityError(
-            f"digest is xxh3:{found}, the manifest says xxh3:{digest}; the file changed after it was committed",
-            where=name,
-            hint="restore the remote file, or build the dataset again from its inputs",
-        )

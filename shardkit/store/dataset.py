@@ -11,85 +11,25 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from shardkit.digest import canonical_json
 from shardkit.errors import IntegrityError, SourceError
 from shardkit.records import Example
-from shardkit.records.manifest import SCHEMA_VERSION, Manifest, ShardEntry
-from shardkit.store.arrow_shard import ArrowReader, TableReader
-from shardkit.store.blocks import BlockCheck, Verify
-from shardkit.store.files import digest_file
+from shardkit.records.manifest import Manifest, ShardEntry
+from shardkit.store.arrow_shard import TableReader
+from shardkit.store.blocks import Verify
+from shardkit.store.files import check_file
+from shardkit.store.manifest_file import MANIFEST, id_of, parse_manifest
 from shardkit.store.mirror import Mirror
-from shardkit.store.ranges import RangedCheck
 from shardkit.store.remote import RemoteSettings, as_url
-from shardkit.store.row_reader import Content, Stored
 from shardkit.store.rows import Block
-from shardkit.store.schema import TABLES
-from shardkit.store.tar_shard import TarReader, index_path
-
-MANIFEST = "manifest.json"
-EXCLUSIONS = "exclusions.jsonl.zst"
-_LINES = 8192
-"""Rows of a table that are Python values at a time."""
-
-
-class ShardReader(Protocol):
-    """Random access to the examples of one shard, whatever its format."""
-
-    num_rows: int
-
-    def example(self, row: int) -> Example: ...
-
-    def image_bytes(self, row: int, image: int) -> memoryview: ...
-
-    def images(self, row: int, numbers: Iterable[int], *, copy: bool = False) -> list[Stored]: ...
-
-    def content(self, row: int, *, copy: bool = False) -> tuple[str, Content, list[Stored]]: ...
-
-    def columns(self, names: Sequence[str], *, rows: range | None = None) -> pa.Table: ...
-
-    def let_go(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShardRef:
-    """A shard of a dataset and where it lies."""
-
-    index: int
-    """Place in the dataset's list of shards."""
-    entry: ShardEntry
-    path: Path
-    holder: Dataset
-    """The dataset that holds the file: the same, or an input of a view."""
-
-    @property
-    def name(self) -> str:
-        return self.entry.path
-
-    @property
-    def where(self) -> str:
-        """Its path or URL, for people."""
-        mirror = self.holder.mirror
-        return os.path.normpath(self.path) if mirror is None else mirror.name(self.name)
-
-    @property
-    def split(self) -> str:
-        return self.entry.split
-
-    @property
-    def num_rows(self) -> int:
-        return self.entry.rows
+from shardkit.store.shard import ShardReader, ShardRef, fetch, open_examples, open_sequences
+from shardkit.store.tables import EXCLUSIONS, read_table, table_path
 
 
 class Dataset:
@@ -172,18 +112,8 @@ class Dataset:
         cls, data: bytes, file: Path, base: Sequence[Path], *, check_id: bool, mirror: Mirror | None = None
     ) -> Dataset:
         where = str(file) if mirror is None else mirror.name(MANIFEST)
-        body = _parse(data, where)
-        manifest = _manifest(body, where)
-        stated = body.get("dataset_id")
-        if check_id and (stated != manifest.dataset_id or manifest.to_json() != data):
-            raise IntegrityError(
-                f"the manifest gives the dataset id {manifest.dataset_id}, but says {stated}; it was changed after the commit"
-                if stated != manifest.dataset_id
-                else "the manifest was changed after the commit",
-                where=where,
-                hint="restore the file, or build the dataset again from its inputs",
-            )
-        return cls(file.parent, manifest, dataset_id=str(stated), base=base, mirror=mirror)
+        manifest, stated = parse_manifest(data, where, check_id=check_id)
+        return cls(file.parent, manifest, dataset_id=stated, base=base, mirror=mirror)
 
     @property
     def where(self) -> str:
@@ -283,7 +213,7 @@ class Dataset:
 
     # ------------------------------------------------------------------ tables
     def has_table(self, name: str) -> bool:
-        return any(entry.path == _table_path(name) for entry in self.manifest.tables)
+        return any(entry.path == table_path(name) for entry in self.manifest.tables)
 
     def table(self, name: str, columns: Sequence[str] | None = None, *, as_stored: bool = False) -> pa.Table:
         """A table of the dataset, its file compared with the manifest first.
@@ -296,17 +226,7 @@ class Dataset:
         Raises:
             IntegrityError: where the file is missing, damaged or not listed.
         """
-        # Not pq.read_table: it imports pyarrow.dataset, and that imports pandas where there is one, for half a second.
-        with pq.ParquetFile(self.table_file(name)) as file:
-            schema = file.schema_arrow
-            known = TABLES.get(name, schema)
-            wanted = list(known.names if columns is None else columns)
-            absent = set() if as_stored else set(wanted) - set(schema.names)
-            table = file.read(columns=None if columns is None else [c for c in wanted if c not in absent])
-        for column in sorted(absent):
-            field = known.field(column)
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-        return table.select(wanted) if absent else table
+        return read_table(self.table_file(name), name, columns, as_stored=as_stored)
 
     def table_file(self, name: str) -> Path:
         """The file of a table, compared with the manifest.
@@ -318,8 +238,8 @@ class Dataset:
             raise IntegrityError(
                 f"the dataset has no table {name!r}", where=str(self.path), hint="build it again with this version"
             )
-        stated = self.manifest.produced_by["table_files"][_table_path(name)]
-        return self.file(_table_path(name), size=stated["size"], digest=stated["xxh3"])
+        stated = self.manifest.produced_by["table_files"][table_path(name)]
+        return self.file(table_path(name), size=stated["size"], digest=stated["xxh3"])
 
     def file(self, relative: str, *, size: int, digest: str) -> Path:
         """A file of the dataset beside its shards, compared with what the manifest says of it.
@@ -357,7 +277,8 @@ class Dataset:
         return self.mirror.small(EXCLUSIONS, size=stated["size"], digest=stated["xxh3"])
 
     @cached_property
-    def _blocks(self) -> dict[str, list[Block]]:
+    def blocks(self) -> dict[str, list[Block]]:
+        """The row blocks of each shard in its own folder, by the shard's path."""
         blocks: dict[str, list[Block]] = {}
         for row in self.table("rows").to_pylist():
             name = row.pop("shard")
@@ -375,48 +296,11 @@ class Dataset:
         Raises:
             IntegrityError: where it is missing, of another size, or its bytes are not those of the manifest.
         """
-        check = self._check(shard, verify, whole=whole)
-        if shard.entry.format == "arrow":
-            return ArrowReader(shard.path, check)
-        entry = shard.entry
-        assert entry.index_size is not None, "a tar shard has an index"
-        assert entry.index_xxh3 is not None, "a tar shard has an index"
-        index = BlockCheck(
-            name=self._name(shard, index_path(Path(entry.path)).as_posix()),
-            size=entry.index_size,
-            digest=entry.index_xxh3,
-            blocks=shard.holder._blocks.get(entry.path, []),
-            verify="off" if verify == "off" else "open",
-            **self._source(shard, index=True),
-        )
-        return TarReader(shard.path, check, index)
+        return open_examples(shard, verify, whole=whole)
 
     def sequence_reader(self, shard: ShardRef, *, verify: Verify = "read", whole: bool = True) -> TableReader:
         """Open a shard of sequences; see `reader`."""
-        return TableReader(shard.path, self._check(shard, verify, whole=whole))
-
-    def _check(self, shard: ShardRef, verify: Verify, *, whole: bool) -> BlockCheck:
-        entry, mirror = shard.entry, shard.holder.mirror
-        facts: dict[str, Any] = {
-            "name": self._name(shard, entry.path),
-            "size": entry.size,
-            "digest": entry.xxh3,
-            "blocks": shard.holder._blocks.get(entry.path, []),
-            "verify": verify,
-            **self._source(shard),
-        }
-        if whole or mirror is None:
-            return BlockCheck(**facts)
-        return RangedCheck(ranges=lambda: mirror.ranges(entry), **facts)
-
-    def _name(self, shard: ShardRef, relative: str) -> str:
-        mirror = shard.holder.mirror
-        return str(shard.holder.path / relative) if mirror is None else mirror.name(relative)
-
-    def _source(self, shard: ShardRef, *, index: bool = False) -> dict[str, Any]:
-        """Where the bytes of a shard come from, and who is told that they are damaged; nothing for one on disk."""
-        mirror = shard.holder.mirror
-        return {} if mirror is None else {"opener": mirror.opener(shard.entry, index=index), "damaged": mirror.damaged}
+        return open_sequences(shard, verify, whole=whole)
 
     def fetch(self, shard: ShardRef) -> None:
         """Have a shard that lies behind a URL in the cache of this host; of use before it is read.
@@ -424,11 +308,7 @@ class Dataset:
         Raises:
             IntegrityError: where it is missing, or not what the manifest says.
         """
-        mirror = shard.holder.mirror
-        if mirror is not None:
-            mirror.opener(shard.entry)(shard.path).close()
-            if shard.entry.index_size is not None:
-                mirror.opener(shard.entry, index=True)(shard.path).close()
+        fetch(shard)
 
     def examples(
         self, split: str | None = None, *, verify: Verify = "read", whole: bool = True
@@ -453,81 +333,3 @@ class Dataset:
             yield shard_index, row, reader.example(row)
         if reader is not None:
             reader.close()
-
-
-def check_file(path: Path, *, size: int, digest: str) -> None:
-    """Compare a whole file with its size in bytes and its xxh3-128.
-
-    Raises:
-        IntegrityError: where it is missing or differs.
-    """
-    hint = "restore the file, or build the dataset again from its inputs"
-    if not path.is_file():
-        raise IntegrityError("the file is missing", where=str(path), hint=hint)
-    found_size, found = digest_file(path)
-    if found_size != size:
-        raise IntegrityError(f"the file has {found_size} bytes, the manifest says {size}", where=str(path), hint=hint)
-    if found != digest:
-        raise IntegrityError(
-            f"digest is xxh3:{found}, the manifest says xxh3:{digest}; the file changed after it was committed",
-            where=str(path),
-            hint=hint,
-        )
-
-
-def row_lines(table: pa.Table) -> Iterator[bytes]:
-    """Each row of a table as canonical JSON: the list of its values, in column order; bytes in hex."""
-    for start in range(0, table.num_rows, _LINES):
-        columns = [
-            [None if value is None else value.hex() for value in column.to_pylist()]
-            if pa.types.is_binary(column.type)
-            else column.to_pylist()
-            for column in table.slice(start, _LINES).columns
-        ]
-        for row in zip(*columns, strict=True):
-            yield canonical_json(row)
-
-
-def _table_path(name: str) -> str:
-    return "provenance/provenance.parquet" if name == "provenance" else f"tables/{name}.parquet"
-
-
-def id_of(place: Path) -> str | None:
-    """The dataset id that a folder's manifest states; None where there is no readable one."""
-    try:
-        stated = orjson.loads((place / MANIFEST).read_bytes()).get("dataset_id")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return stated if isinstance(stated, str) else None
-
-
-def _parse(data: bytes, where: str) -> dict[str, Any]:
-    try:
-        body = orjson.loads(data)
-    except ValueError as error:
-        raise IntegrityError(
-            f"the manifest is no JSON ({error})", where=where, hint="restore the file, or build the dataset again"
-        ) from error
-    if not isinstance(body, dict):
-        raise IntegrityError(
-            "the manifest is no JSON object", where=where, hint="restore the file, or build the dataset again"
-        )
-    return body
-
-
-def _manifest(body: dict[str, Any], where: str) -> Manifest:
-    version = body.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise IntegrityError(
-            f"the dataset has schema version {version}, this shardkit reads up to {SCHEMA_VERSION}",
-            where=where,
-            hint="use a newer shardkit",
-        )
-    try:
-        return Manifest.from_json(body)
-    except (KeyError, TypeError, ValueError) as error:
-        raise IntegrityError(
-            f"the manifest has not the form of one ({error})",
-            where=where,
-            hint="restore the file, or build the dataset again",
-        ) from error

@@ -266,3 +266,31 @@ def digest_file(path: Path) -> tuple[int, str]:
             hint="restore it, or build the dataset again",
         ) from error
     return size, digest.hexdigest()
+
+
+def check_file(path: Path, *, size: int, digest: str) -> None:
+    """Compare a whole file with its size in bytes and its xxh3-128.
+
+    Raises:
+        IntegrityError: where it is missing or differs.
+    """
+    hint = "restore the file, or build the dataset again from its inputs"
+    if not path.is_file():
+        raise IntegrityError("the file is missing", where=str(path), hint=hint)
+    compare(digest_file(path), (size, digest), where=str(path), hint=hint)
+
+
+def compare(found: tuple[int, str], stated: tuple[int, str], *, where: str, hint: str) -> None:
+    """Compare size in bytes and xxh3-128 of a file with what a manifest says of it.
+
+    Raises:
+        IntegrityError: where they differ.
+    """
+    if found[0] != stated[0]:
+        raise IntegrityError(f"the file has {found[0]} bytes, the manifest says {stated[0]}", where=where, hint=hint)
+    if found[1] != stated[1]:
+        raise IntegrityError(
+            f"digest is xxh3:{found[1]}, the manifest says xxh3:{stated[1]}; the file changed after it was committed",
+            where=where,
+            hint=hint,
+        )

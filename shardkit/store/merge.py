@@ -16,10 +16,10 @@ import xxhash
 from shardkit.digest import canonical_json
 from shardkit.records import Exclusion, Tally
 from shardkit.records.manifest import ShardEntry, TableEntry, Totals
-from shardkit.store.dataset import row_lines
 from shardkit.store.files import DurableFile, make_folder, output_errors, publish, sync_folder
+from shardkit.store.receipts import Receipt
 from shardkit.store.schema import PROVENANCE, TABLES
-from shardkit.store.units import Receipt
+from shardkit.store.tables import EXCLUSIONS, row_lines
 
 _ROW_GROUP = 16_384
 """Rows of a table that are read together: a look-up of one row reads as many."""
@@ -154,7 +154,7 @@ def _regrouped(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def write_exclusions(scratch: Path, target: Path, lines: Iterator[bytes]) -> tuple[TableEntry, dict[str, Any]]:
-    final = target / "exclusions.jsonl.zst"
+    final = target / EXCLUSIONS
     temporary = scratch / final.name
     digest = xxhash.xxh3_128()
     rows = 0

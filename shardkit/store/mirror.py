@@ -19,7 +19,7 @@ from typing import BinaryIO
 from shardkit.errors import IntegrityError, ShardkitError
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.cache import Cache, cache_errors
-from shardkit.store.files import digest_file, make_folder, output_errors
+from shardkit.store.files import compare, digest_file, make_folder, output_errors
 from shardkit.store.remote import Facts, Ranges, Remote, RemoteSettings, folder_name
 
 logger = logging.getLogger("shardkit.store")
@@ -87,7 +87,7 @@ class Mirror:
 
     def _fetch(self, relative: str, part: Path, stated: tuple[int, str]) -> None:
         self._remote.fetch(relative, part, size=stated[0])
-        _compare(digest_file(part), stated, self.name(relative))
+        compare(digest_file(part), stated, where=self.name(relative), hint=_HINT)
 
     # ------------------------------------------------------------------ shards
     def path(self, entry: ShardEntry) -> Path:
@@ -98,11 +98,9 @@ class Mirror:
         """Opens a shard, or the index of a tar, by its path in the cache; fetches it where it is not there."""
         suffix, relative, size, digest = Path(entry.path).suffix, entry.path, entry.size, entry.xxh3
         if index:
-            assert entry.index_size is not None, "a tar shard has an index"
-            assert entry.index_xxh3 is not None, "a tar shard has an index"
             # Named by the tar's digest, so that it lies beside it.
             suffix, relative = suffix + _INDEX, relative + _INDEX
-            size, digest = entry.index_size, entry.index_xxh3
+            size, digest = entry.index
 
         def fetch(part: Path) -> None:
             self._remote.fetch(relative, part, size=size)
@@ -190,13 +188,3 @@ class Mirror:
 
 def _has(path: Path, stated: tuple[int, str]) -> bool:
     return path.is_file() and digest_file(path) == stated
-
-
-def _compare(found: tuple[int, str], stated: tuple[int, str], name: str) -> None:
-    if found[0] != stated[0]:
-        what = f"the file has {found[0]} bytes, the manifest says {stated[0]}"
-    elif found[1] != stated[1]:
-        what = f"digest is xxh3:{found[1]}, the manifest says xxh3:{stated[1]}; the file changed after it was committed"
-    else:
-        return
-    raise IntegrityError(what, where=name, hint=_HINT)

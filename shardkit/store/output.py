@@ -26,7 +26,7 @@ from shardkit import __version__
 from shardkit.digest import canonical_json
 from shardkit.errors import OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry, listed_files
-from shardkit.store.dataset import MANIFEST, Dataset, id_of
+from shardkit.store.dataset import Dataset
 from shardkit.store.difference import first_difference
 from shardkit.store.files import (
     exchange,
@@ -37,9 +37,12 @@ from shardkit.store.files import (
     write_durably,
 )
 from shardkit.store.lock import LOCK, Locks
+from shardkit.store.manifest_file import MANIFEST, id_of
 from shardkit.store.merge import Merge, Sealed, sum_totals, write_exclusions, write_table
+from shardkit.store.receipts import Receipt, read_receipts
 from shardkit.store.schema import FORMAT_VERSIONS
-from shardkit.store.units import Receipt, UnitWriter, read_receipts
+from shardkit.store.tables import EXCLUSIONS
+from shardkit.store.units import UnitWriter
 
 WORK = ".work"
 CACHE = ".cache"
@@ -195,7 +198,7 @@ class Output:
         return None
 
     def _refuse_foreign(self, there: Dataset) -> None:
-        known = {MANIFEST, LOCK, "exclusions.jsonl.zst", *listed_files(there.manifest)}
+        known = {MANIFEST, LOCK, EXCLUSIONS, *listed_files(there.manifest)}
         for file in sorted(self.path.rglob("*")):
             name = file.relative_to(self.path).as_posix()
             if not file.is_dir() and name not in known and not name.startswith((WORK + "/", CACHE + "/")):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardkit.store.dataset import Dataset
-from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import known_schema, with_columns
 
 _KEPT = 512 << 20
 """Bytes of row groups that stay in memory, by table."""
@@ -35,7 +35,7 @@ class TableRows:
         path = dataset.table_file(name)
         self._file = pq.ParquetFile(path, memory_map=True)
         stored = self._file.schema_arrow
-        self._schema = PROVENANCE if name == "provenance" else TABLES.get(name, stored)
+        self._schema = known_schema(name, stored)
         self._stored = set(stored.names)
         codes = [name for name in stored.names if name in _REPEATING]
         self._rows = pq.ParquetFile(path, memory_map=True, metadata=self._file.metadata, read_dictionary=codes)
@@ -49,7 +49,8 @@ class TableRows:
 
     def columns(self, *names: str) -> pa.Table:
         """These columns, whole; one that a later version added is all null."""
-        return self._filled(self._file.read([name for name in names if name in self._stored]), names)
+        stored = self._file.read([name for name in names if name in self._stored])
+        return with_columns(stored, names, self._schema)
 
     def take(self, positions: Sequence[int], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The rows at `positions`, in that order; only the columns `names` where given."""
@@ -61,7 +62,8 @@ class TableRows:
         rows: dict[int, dict[str, Any]] = {}
         for number in sorted(set(group.tolist())):
             inside = at[group == number]
-            table = self._filled(self._group(number), wanted).take(pa.array(inside - self._starts[number]))
+            table = with_columns(self._group(number), wanted, self._schema)
+            table = table.take(pa.array(inside - self._starts[number]))
             rows.update(zip(inside.tolist(), table.to_pylist(), strict=True))
         return [rows[position] for position in at.tolist()]
 
@@ -75,10 +77,3 @@ class TableRows:
         while self._num_bytes > _KEPT and len(self._groups) > 1:
             self._num_bytes -= self._groups.popitem(last=False)[1].nbytes
         return table
-
-    def _filled(self, table: pa.Table, names: Sequence[str]) -> pa.Table:
-        for name in names:
-            if name not in self._stored:
-                field = self._schema.field(name)
-                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-        return table.select(list(names))

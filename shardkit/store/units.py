@@ -1,4 +1,4 @@
-"""Work units of a stage: shards and table parts of one slice of the input, and the receipt that they are durable."""
+"""Work units of a stage: shards and table parts of one slice of the input; `receipts` says that they are durable."""
 
 from __future__ import annotations
 
@@ -9,24 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
-from shardkit.digest import canonical_json, xxh3
+from shardkit.digest import canonical_json
 from shardkit.records import Example, Exclusion, Tally
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.arrow_shard import SUFFIX as ARROW_SUFFIX
 from shardkit.store.arrow_shard import ArrowWriter, TableWriter
 from shardkit.store.columns import Rows, to_rows
-from shardkit.store.files import (
-    DurableFile,
-    digest_file,
-    make_folder,
-    output_errors,
-    publish_content,
-    sync_folder,
-    write_durably,
-)
+from shardkit.store.files import make_folder, publish_content, sync_folder
+from shardkit.store.receipts import Receipt, part_file, write_part, write_part_of_lines, write_receipt
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Written
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.tar_shard import INDEX_SUFFIX, TarWriter, index_path
@@ -34,71 +26,6 @@ from shardkit.store.tar_shard import SUFFIX as TAR_SUFFIX
 
 SHARD_FORMATS: dict[str, type[ArrowWriter | TarWriter]] = {"arrow": ArrowWriter, "tar": TarWriter}
 """Format -> its writer."""
-
-_PART_ROWS = 4096
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
-    """Says that a unit is whole and on disk."""
-
-    unit: str
-    index: int
-    split: str
-    shards: tuple[ShardEntry, ...]
-    parts: Mapping[str, Mapping[str, Any]]
-    """Table name -> rows, size and xxh3 of the part file."""
-    by_source: Mapping[str, Mapping[str, int]]
-    tally: Mapping[str, Any]
-    notes: Mapping[str, Any]
-    """What the stage wants to know again on a rerun, for instance digests of the files it read."""
-
-    def restored_tally(self) -> Tally:
-        return Tally.from_json(self.tally)
-
-    def part(self, target: Path, table: str) -> pa.Table | None:
-        """The rows that the unit has for `table`."""
-        if table not in self.parts:
-            return None
-        with pa.OSFile(str(_part_file(target, self.unit, table, ".arrow"))) as file:
-            return pa.ipc.open_file(file).read_all()
-
-    def exclusions(self, target: Path) -> Iterator[bytes]:
-        """The unit's exclusions, one line of JSON each."""
-        if "exclusions" in self.parts:
-            with _part_file(target, self.unit, "exclusions", ".jsonl").open("rb") as file:
-                for line in file:
-                    yield line.rstrip(b"\n")
-
-
-def read_receipts(folder: Path, target: Path) -> dict[str, Receipt]:
-    """Receipts that a killed run left, by unit; one whose files are not there whole does not count."""
-    receipts = {}
-    for file in sorted(folder.glob("*.json")):
-        body = orjson.loads(file.read_bytes())
-        if body.pop("check") != xxh3(canonical_json(body)):
-            continue
-        receipt = Receipt(**{**body, "shards": tuple(ShardEntry(**shard) for shard in body["shards"])})
-        if _whole(receipt, target):
-            receipts[receipt.unit] = receipt
-        else:
-            file.unlink()
-    return receipts
-
-
-def _whole(receipt: Receipt, target: Path) -> bool:
-    for name, part in receipt.parts.items():
-        file = _part_file(target, receipt.unit, name, ".jsonl" if name == "exclusions" else ".arrow")
-        if not file.is_file() or digest_file(file) != (part["size"], part["xxh3"]):
-            return False
-    return all(
-        (target / shard.path).is_file() and (target / shard.path).stat().st_size == shard.size
-        for shard in receipt.shards
-    )
-
-
-def _part_file(target: Path, unit: str, table: str, suffix: str) -> Path:
-    return target / ".work" / "parts" / f"{unit}.{table}{suffix}"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -338,9 +265,9 @@ class UnitWriter:
         for name in sorted(self._parts):
             batches = self._parts.pop(name)
             if any(batch.num_rows for batch in batches):
-                parts[name] = self._write_part(name, batches)
+                parts[name] = write_part(*self._part_paths(name, ".arrow"), batches, self._schemas[name])
         if self._exclusions:
-            parts["exclusions"] = self._write_exclusions()
+            parts["exclusions"] = write_part_of_lines(*self._part_paths("exclusions", ".jsonl"), self._exclusions)
         sync_folder(self._target / ".work" / "parts")
         receipt = Receipt(
             unit=self._name,
@@ -352,37 +279,13 @@ class UnitWriter:
             tally=self.tally.to_json(),
             notes=dict(notes or {}),
         )
-        body = asdict(receipt)
-        data = canonical_json({**body, "check": xxh3(canonical_json(body))})
-        final = self._target / ".work" / "receipts" / f"{self._name}.json"
-        with output_errors(final):
-            final.unlink(missing_ok=True)
-        write_durably(final, data, scratch=self._scratch)
+        write_receipt(receipt, self._target, self._scratch)
         self._done[self._name] = receipt
         return receipt
 
-    def _write_part(self, name: str, batches: list[pa.RecordBatch]) -> dict[str, Any]:
-        temporary = self._scratch / f"{self._name}.{name}"
-        writer = TableWriter(temporary, self._schemas[name])
-        waiting: list[pa.RecordBatch] = []
-        for number, batch in enumerate(batches, 1):
-            waiting.append(batch)
-            if number == len(batches) or sum(one.num_rows for one in waiting) >= _PART_ROWS:
-                writer.write(pa.concat_batches(waiting))
-                waiting = []
-        written = writer.close()
-        self._place(temporary, _part_file(self._target, self._name, name, ".arrow"))
-        return {"rows": written.rows, "size": written.size, "xxh3": written.xxh3}
-
-    def _write_exclusions(self) -> dict[str, Any]:
-        temporary = self._scratch / f"{self._name}.exclusions"
-        with DurableFile(temporary) as file:
-            file.write(b"".join(line + b"\n" for line in self._exclusions))
-        self._place(temporary, _part_file(self._target, self._name, "exclusions", ".jsonl"))
-        return {"rows": len(self._exclusions), "size": file.size, "xxh3": file.xxh3}
-
-    def _place(self, temporary: Path, final: Path) -> None:
-        publish_content(temporary, final)
+    def _part_paths(self, name: str, suffix: str) -> tuple[Path, Path]:
+        """Where a part is written, and where it is published."""
+        return self._scratch / f"{self._name}.{name}", part_file(self._target, self._name, name, suffix)
 
 
 def _totals(rows: Rows) -> Iterator[tuple[str, dict[str, int]]]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from shardkit.errors import IntegrityError
 from shardkit.store.arrow_shard import ArrowReader, TableReader
 from shardkit.store.blocks import BlockCheck
-from shardkit.store.dataset import ShardReader, ShardRef, check_file
+from shardkit.store.files import check_file
 from shardkit.store.rows import Block
+from shardkit.store.shard import ShardReader, ShardRef
 from shardkit.store.tar_shard import TarReader, index_path
 
 
@@ -33,16 +34,15 @@ def open_whole(shard: ShardRef, *, compare: bool = True) -> ShardReader:
     if entry.format == "arrow":
         reader = ArrowReader(shard.path, _check(shard.path, entry.size, entry.xxh3, _blocks(shard.path)))
     else:
-        assert entry.index_size is not None, "a tar shard has an index"
-        assert entry.index_xxh3 is not None, "a tar shard has an index"
+        index_size, index_digest = entry.index
         index = index_path(shard.path)
         if compare:
-            check_file(index, size=entry.index_size, digest=entry.index_xxh3)
+            check_file(index, size=index_size, digest=index_digest)
         blocks = _blocks(index)
         reader = TarReader(
             shard.path,
             _check(shard.path, entry.size, entry.xxh3, blocks),
-            _check(index, entry.index_size, entry.index_xxh3, blocks),
+            _check(index, index_size, index_digest, blocks),
         )
     _counted(shard, reader.num_rows)
     return reader

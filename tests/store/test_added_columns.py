@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from shardkit.store import Dataset
-from shardkit.store import dataset as module
+from shardkit.store import tables as module
 from shardkit.store.schema import TABLES
 from tests.store.builders import make_example, write_dataset
 

@@ -10,7 +10,7 @@ from typing import Any
 from shardkit.errors import ConfigError, IntegrityError, LeakError, ShardkitError
 from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.split.declared import check_group_by
-from shardkit.store.dataset import MANIFEST
+from shardkit.store.manifest_file import MANIFEST
 
 FAULTS_SHOWN = 10
 LISTED = 20

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit.records import example_id
-from shardkit.store.dataset import ShardReader
 from shardkit.store.rows import from_row
 from shardkit.store.schema import EXAMPLES
+from shardkit.store.shard import ShardReader
 
 _ROWS = 256
 

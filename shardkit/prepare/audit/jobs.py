@@ -13,7 +13,8 @@ from shardkit.prepare.audit.config import AuditConfig
 from shardkit.prepare.audit.sides import Indices, Job
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.split.declared import by_path
-from shardkit.store.dataset import Dataset, ShardRef
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardRef
 
 JOB_ROWS = 16_384
 """Small rows fill a shard with hundreds of thousands; one shard must still keep every worker busy."""

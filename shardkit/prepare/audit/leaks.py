@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from shardkit.prepare.audit.sides import KINDS, Indices, Side
 from shardkit.prepare.dedup.keys import Keys, dense, group_starts
-from shardkit.store.dataset import ShardRef
+from shardkit.store.shard import ShardRef
 
 ROWS_SHOWN = 3
 

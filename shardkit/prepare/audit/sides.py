@@ -24,7 +24,8 @@ from shardkit.prepare.dedup.perceptual import ImageHashes, read_hashes
 from shardkit.prepare.dedup.signatures import figures_key
 from shardkit.prepare.ingest.group import field_of
 from shardkit.prepare.split.declared import by_path, fact_key, path_key
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardReader
 from shardkit.store.tar_shard import TarReader
 from shardkit.store.whole import open_whole
 

@@ -11,7 +11,8 @@ import orjson
 import xxhash
 
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.store.dataset import EXCLUSIONS, Dataset, row_lines
+from shardkit.store.dataset import Dataset
+from shardkit.store.tables import EXCLUSIONS, row_lines
 
 _EXAMPLES, _ROWS = "tables/examples.parquet", "tables/rows.parquet"
 

@@ -18,8 +18,10 @@ from shardkit.errors import IntegrityError, SourceError
 from shardkit.prepare.audit.deep import deep_problems
 from shardkit.prepare.audit.tables import table_problems
 from shardkit.records.manifest import listed_files
-from shardkit.store.dataset import MANIFEST, Dataset, check_file
+from shardkit.store.dataset import Dataset
+from shardkit.store.files import check_file
 from shardkit.store.lock import LOCK
+from shardkit.store.manifest_file import MANIFEST
 from shardkit.store.mirror import Mirror
 from shardkit.store.output import CACHE, WORK
 from shardkit.store.remote import RemoteSettings, as_url

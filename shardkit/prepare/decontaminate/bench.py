@@ -33,7 +33,8 @@ from shardkit.prepare.ingest.record import Record
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 from shardkit.records import Example, Exclusion, Segment
-from shardkit.store.dataset import MANIFEST, Dataset
+from shardkit.store.dataset import Dataset
+from shardkit.store.manifest_file import MANIFEST
 
 PLANTED_PICTURES = 20
 """Pictures of a benchmark whose bytes are kept for a self-test."""

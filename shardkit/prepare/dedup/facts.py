@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from shardkit.digest import canonical_json
 from shardkit.errors import IntegrityError
-from shardkit.store.dataset import ShardReader
+from shardkit.store.shard import ShardReader
 from shardkit.text.normalize import normalize
 
 COLUMNS = ("example_id", "source", "group", "segments", "images", "relations", "metadata")

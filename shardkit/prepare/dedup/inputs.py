@@ -18,8 +18,9 @@ import pyarrow as pa
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
 from shardkit.records import Example
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
+from shardkit.store.shard import ShardReader
 from shardkit.store.whole import open_whole
 
 SLICE_ROWS = 8192

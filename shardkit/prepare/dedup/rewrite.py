@@ -18,8 +18,9 @@ from shardkit.prepare.dedup.signatures import Signed
 from shardkit.prepare.selection import Rewritten
 from shardkit.records import Example
 from shardkit.store.output import Output
+from shardkit.store.receipts import Receipt
 from shardkit.store.schema import TABLES
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.units import UnitWriter
 from shardkit.text.privacy import has_email, has_phone
 
 UNIT_BYTES, _UNIT_ROWS = 256_000_000, 10_000

@@ -21,10 +21,11 @@ import xxhash
 from shardkit.engine import Progress, silent
 from shardkit.errors import IntegrityError
 from shardkit.records.manifest import listed_files
-from shardkit.store.dataset import MANIFEST, Dataset
+from shardkit.store.dataset import Dataset
 from shardkit.store.files import DurableFile, make_folder, sync_folder
 from shardkit.store.folder import Whole
 from shardkit.store.lock import LOCK
+from shardkit.store.manifest_file import MANIFEST
 
 INPUTS = "inputs"
 _BLOCK = 1 << 20

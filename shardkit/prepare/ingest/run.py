@@ -47,7 +47,8 @@ from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.receipts import Receipt
+from shardkit.store.units import UnitWriter
 
 
 def run(

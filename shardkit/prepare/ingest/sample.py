@@ -13,11 +13,11 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers import arrow, lines, mds, parquet, tables
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
-from shardkit.store.tar_walk import walk
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.listing import files_below
 from shardkit.prepare.ingest.record import Record, refused
 from shardkit.prepare.ingest.units import InputFile
+from shardkit.store.tar_walk import walk
 
 ROWS = 1000
 """Rows that are looked at, of each kind of table."""

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
-from shardkit.store.tar_walk import Member, walk
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.roots import open_input
 from shardkit.prepare.ingest.units import InputFile
+from shardkit.store.tar_walk import Member, walk
 
 _STORES = (".parquet", ".tar")
 _SMALL = 64 << 10

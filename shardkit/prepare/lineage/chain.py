@@ -18,8 +18,8 @@ from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.index import Place
 from shardkit.sequence.sequence import sequence_id
 from shardkit.store.arrow_shard import TableReader
-from shardkit.store.dataset import ShardReader
 from shardkit.store.sequences import sequence_recipe
+from shardkit.store.shard import ShardReader
 from shardkit.store.table_rows import TableRows
 
 TEXT = 200

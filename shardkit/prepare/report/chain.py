@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardkit.errors import IntegrityError
-from shardkit.store.dataset import EXCLUSIONS, Dataset
+from shardkit.store.dataset import Dataset
+from shardkit.store.tables import EXCLUSIONS
 
 _REFERENCES = {"split": 1}
 """Stage -> how many of its inputs hand rows over, where the rest is only looked at (the older split of --like)."""

@@ -32,8 +32,9 @@ from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
+from shardkit.store.receipts import Receipt
 from shardkit.store.schema import TABLES
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.units import UnitWriter
 
 COUNTS = "counts"
 """In a receipt: what `work` counted."""

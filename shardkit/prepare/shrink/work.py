@@ -19,7 +19,8 @@ from shardkit.media.reasons import BadMedia
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.shrink.derive import Derived, derive
 from shardkit.store.columns import Rows, to_rows
-from shardkit.store.dataset import Dataset, ShardReader, ShardRef
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardReader, ShardRef
 
 PLACES = ("input", "position", "parent_id", "has_email", "has_phone")
 

@@ -26,7 +26,7 @@ from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.units import Receipt
+from shardkit.store.receipts import Receipt
 
 
 class Plan:

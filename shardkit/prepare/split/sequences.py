@@ -28,11 +28,12 @@ from shardkit.prepare.split.rows import Rows
 from shardkit.prepare.split.tables import assets, groups_table, provenance
 from shardkit.prepare.split.write_sequences import SequenceJob, write_sequences
 from shardkit.records.manifest import ShardEntry
-from shardkit.store.dataset import Dataset, ShardRef
+from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
 from shardkit.store.schema import TABLES
 from shardkit.store.sequences import tokenizer_files
+from shardkit.store.shard import ShardRef
 
 _SLOT_BYTES = 100
 """Of a slot without labels: six numbers of four bytes and the asset's id."""

@@ -20,9 +20,11 @@ import pyarrow as pa
 
 from shardkit.prepare.dedup.keys import group_starts
 from shardkit.store.columns import Rows
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
+from shardkit.store.receipts import Receipt
 from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.shard import ShardReader
+from shardkit.store.units import UnitWriter
 
 _OPEN_SHARDS = 128
 _CHUNK_ROWS, _CHUNK_BYTES = 32_768, 32_000_000

@@ -20,7 +20,8 @@ from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.split.write import chunks, gather
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import Dataset
-from shardkit.store.units import Receipt, UnitWriter
+from shardkit.store.receipts import Receipt
+from shardkit.store.units import UnitWriter
 
 _OPEN_SHARDS = 64
 _BLOCK_ROWS = 1024

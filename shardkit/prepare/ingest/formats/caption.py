@@ -24,7 +24,6 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.containers.tables import is_numbered
-from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft, ImageRef, base_name
 from shardkit.prepare.ingest.formats import caption_json
@@ -38,6 +37,7 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.prepare.ingest.roots import is_address
 from shardkit.records import Segment
+from shardkit.store.tar_walk import Member
 
 CONTAINERS = ("tar", "table", "jsonl", "parquet", "arrow", "mds", "line_pairs", "json", "files")
 FIELDS = ("image", "caption", "text", "confidence", "annotator")

@@ -13,7 +13,6 @@ from typing import Any
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.strict_json import parse
-from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, RARE_SUFFIXES, suffix
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import caption, rows
@@ -21,6 +20,7 @@ from shardkit.prepare.ingest.formats.exported import OWN
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record
+from shardkit.store.tar_walk import Member
 
 
 def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Draft]:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from shardkit.errors import IntegrityError, SourceError
 from shardkit.prepare.dedup.keys import leading
 from shardkit.prepare.lineage.forget.proof import Forgotten
-from shardkit.store.dataset import MANIFEST, Dataset
+from shardkit.store.dataset import Dataset
+from shardkit.store.manifest_file import MANIFEST
 from shardkit.store.output import CACHE, WORK
 
 _INSIDE = {"shards", "tables", "provenance", "tokenizer", CACHE}

@@ -27,10 +27,11 @@ from shardkit.prepare.split.write import Job, write_unit
 from shardkit.prepare.split.write import forget as close_shards
 from shardkit.prepare.split.write_sequences import SequenceJob, write_sequences
 from shardkit.records.manifest import Totals
-from shardkit.store.dataset import Dataset, ShardRef
+from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
 from shardkit.store.output import Output
-from shardkit.store.units import Receipt
+from shardkit.store.receipts import Receipt
+from shardkit.store.shard import ShardRef
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

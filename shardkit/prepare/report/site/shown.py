@@ -15,7 +15,8 @@ from shardkit.media.thumbnail import thumbnail
 from shardkit.prepare.lineage.index import Index
 from shardkit.prepare.report.site.markup import Html, card, excerpt
 from shardkit.records import Example
-from shardkit.store.dataset import Dataset, ShardReader
+from shardkit.store.dataset import Dataset
+from shardkit.store.shard import ShardReader
 
 _OPEN = 16
 _PICTURES = 2
