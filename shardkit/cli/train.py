@@ -125,8 +125,14 @@ LINES = 10
     show_default=True,
     help="What is evaluated; of a dataset that was never split everything.",
 )
-@click.option("--objective-norms-every", type=click.IntRange(min=0), default=0, metavar="N", show_default=True,
-              help="Log the gradient norm of each objective alone every N steps; 0 never.")  # fmt: skip
+@click.option(
+    "--objective-norms-every",
+    type=click.IntRange(min=0),
+    default=50,
+    metavar="N",
+    show_default=True,
+    help="Log the gradient norm of each objective alone every N steps, at the cost of a pass for each; 0 never.",
+)
 @click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")
 @click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
 @click.option(

@@ -5,7 +5,7 @@ pack          bringing them to the device and building them there, patches of pi
 encoder       the vision tower, forward, without its attention
 attention     of the tower and of the language model, forward
 forward       the rest of it: matrices of the language model, loss
-backward      gradients
+backward      gradients; in some steps those of each objective alone, too
 communication sums over ranks
 update        clipping and optimizer
 

@@ -112,8 +112,8 @@ class TrainConfig:
     """Steps after which the model is evaluated on `eval_split`; 0 = never"""
     eval_split: str = "val"
     """Of a dataset that was never split, everything"""
-    objective_norms_every: int = 0
-    """Steps after which the gradient of each objective alone is measured, at the cost of a backward pass each; 0 = never"""
+    objective_norms_every: int = 50
+    """Steps after which the gradient of each objective alone is measured, at the cost of a pass for each; 0 = never"""
     checkpoint_every: int = 50
     keep_last: int = 2
     """Checkpoints that are kept"""

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -141,6 +142,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         batches = [next(stream) for stream in streams]
 
     denominators = task.denominators(batches[0])
+    learned = torch.where(task.weights > 0, denominators, 0.0)
     sums = torch.zeros(len(task.names), dtype=torch.float64)
     counts = torch.zeros(len(COUNTS), dtype=torch.int64)
     by_source = torch.zeros(len(state.shares.sources), dtype=torch.int64)
@@ -154,9 +156,9 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         with clock.part("forward"):
             part = task.sums(model, batch)
         with clock.part("backward"):
+            if norms:
+                norms.add(partial(task.sums, model, batch), learned)
             if part.requires_grad:  # not so where the language model is frozen and the batch has no image
-                if norms:
-                    norms.add(part, denominators)
                 combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
         sums += part.detach()
         counts += count(batch, model)
@@ -196,7 +198,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         "per_second": {name: round(counted[name] / seconds, 1) for name in COUNTS if name != "room"},
         "grad_norm": norm,
         "grad_norm_by_part": by_part,
-        **({"grad_norm_by_objective": norms.found(denominators)} if norms else {}),
+        **({"grad_norm_by_objective": norms.found(learned)} if norms else {}),
         "lr": state.stage.learning_rate(step),
         **timed,
         "batch_id": batches[0].batch_id,

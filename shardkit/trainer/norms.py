@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -23,19 +23,25 @@ def grad_norm_by_part(model: nn.Module) -> dict[str, float]:
 
 @dataclass(kw_only=True)
 class ObjectiveNorms:
-    """The gradient of each objective alone, before weights: a backward pass for each, so not to be asked for every step."""
+    """The gradient of each objective alone, before weights: a pass forward and backward for each, so not for every step."""
 
     names: tuple[str, ...]
     parameters: Sequence[Tensor]
     _sums: dict[int, list[Tensor]] = field(default_factory=dict)
 
-    def add(self, sums_K: Tensor, denominators_K: Tensor) -> None:
-        """The share of a micro-step, whose graph must still be there and stays."""
+    def add(self, make_sums: Callable[[], Tensor], denominators_K: Tensor) -> None:
+        """The share of a micro-step.
+
+        Args:
+            make_sums: gives [objectives] sums with a graph of their own, which is used up.
+        """
         for number in torch.nonzero(denominators_K > 0)[:, 0].tolist():
+            sums_K = make_sums()
+            if not sums_K.requires_grad:
+                return
             gradients = torch.autograd.grad(
                 sums_K[number] / denominators_K[number],
                 list(self.parameters),
-                retain_graph=True,
                 allow_unused=True,
                 materialize_grads=True,
             )

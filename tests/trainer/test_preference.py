@@ -33,10 +33,11 @@ def test_the_worked_pair():
 
 
 def test_before_the_first_step_nothing_is_preferred(pairs: Path, tmp_path: Path):
-    train(make_config(pairs, tmp_path / "run", steps=1, lr=0.0))
+    train(make_config(pairs, tmp_path / "run", steps=1, lr=0.0, objective_norms_every=1))
     (record,) = read_log(tmp_path / "run/log.jsonl")
     assert record["loss"] == pytest.approx(math.log(2), abs=1e-9)
     assert record["loss_by_objective"] == {"preference": record["loss"], "accuracy": 0.0, "margin": 0.0}
+    assert record["grad_norm_by_objective"] == {"preference": pytest.approx(record["grad_norm"], rel=1e-5)}
 
 
 def test_the_chosen_answers_gain(pairs: Path, tmp_path: Path):
