@@ -1,6 +1,6 @@
 """Proofs of data by training on it: real sets, the whole road, from raw files to held-back losses.
 
-    python benchmarks/bench_train.py [--shared DIR] [--quick] [--proof NAME]... [--steps RUN=N]... [--seeds N] [--json]
+    python benchmarks/bench_train.py [--quick] [--proof NAME]... [--steps RUN=N]... [--seeds N] [--threads N] [--json]
 
 lm        texts of `chat`: held-back groups cost less than a unigram says that was fitted on the training split
 sft       from there: answers of held-back dialogues cost less than before, and than a unigram
@@ -12,7 +12,7 @@ feeding   the share of the time that lm and vlm-align waited for data, and the l
 packing   packed against unpacked logits and gradients of every task, with rotary and with learned positions; and the
           change of other documents' logits when one is changed
 
-Errors are standard errors over groups (documents, dialogues, pairs, words); a difference holds when it is twice as large.
+The table comes at the end, each proof's figures on stderr as they come. Errors are standard errors over groups (documents, dialogues, pairs, words); a difference holds when it is twice as large.
 All but the times is the same in every run on a machine. The exit code is 1 where something claimed does not hold.
 """
 
@@ -29,6 +29,7 @@ from typing import Any
 from report import about, publish, table
 from training.proofs import PROOFS, Line
 from training.runs import RECIPES, Runs
+from training.sets import Raw
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
@@ -41,13 +42,18 @@ def prove(work: Path, options: argparse.Namespace) -> tuple[list[Line], dict[str
     }
     if asked:
         sys.exit(f"--steps {'='.join(asked.popitem())}: there is no such run, only {', '.join(RECIPES)}")
-    runs = Runs(data=options.shared / "data", folder=work, steps=steps, seeds=options.seeds, threads=options.threads)
+    data = options.shared / "data"
+    raw = Raw(data=data, tokenizer=data / "tokenizers" / "minimind")
+    runs = Runs(raw=raw, folder=work, steps=steps, seeds=options.seeds, threads=options.threads)
     lines: list[Line] = []
     seconds: dict[str, float] = {}
     for name in options.proof or PROOFS:
         began = time.perf_counter()
-        lines += PROOFS[name](runs)
+        found = PROOFS[name](runs)
         seconds[name] = round(time.perf_counter() - began, 1)
+        for line in found:
+            print(f"{name}: {line.what}: {line.found:.4g} ({line.against})", file=sys.stderr, flush=True)
+        lines += found
     return lines, seconds
 
 
@@ -55,9 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--proof", action="append", choices=PROOFS, help="repeatable; all of them where none is named")
-    parser.add_argument(
-        "--quick", action="store_true", help="short runs: about a minute, and not every claim holds yet"
-    )
+    parser.add_argument("--quick", action="store_true", help="shorter runs, in about two minutes")
     parser.add_argument("--steps", action="append", default=[], metavar="RUN=N", help=f"of {', '.join(RECIPES)}")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each kind; losses are pooled by group")
     parser.add_argument("--threads", type=int, default=1, help="the model is small: more of them wait for one another")

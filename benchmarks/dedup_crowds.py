@@ -1,6 +1,6 @@
 """What crowds cost: many pictures that look alike, of which few or all are near. What `bench_dedup.py crowds` runs.
 
-words    drawn words of three letters (bench_vision.py, which needs torch), each some times: pages with short texts
+words    drawn words of three letters (training/words.py), each some times: pages with short texts
 crops    other cuts of one photograph, 2 to 13% less each way, beside one text: all of them one thing
 
 From an ingested dataset to the committed view of dedup (level perceptual), to the committed split (default near edges,
@@ -31,7 +31,7 @@ def crowds(data: Path, work: Path, *, words: int, crops: int) -> list[dict[str, 
     found = []
     if words:
         whole, half = work / "words", work / "half"
-        importlib.import_module("bench_vision").draw_words(whole, words)
+        importlib.import_module("training.words").draw_words(whole, words)
         for number, word in enumerate(sorted(whole.iterdir())):
             if number % 2:
                 shutil.copytree(word, half / word.name)

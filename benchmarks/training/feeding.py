@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from statistics import median
 from typing import Any
 
 import torch
@@ -29,9 +30,9 @@ class Feeding:
     waited: float
     """Share of the time of all steps that the run waited for data"""
     step_seconds: float
-    """Mean of a step"""
+    """Of a step, the median"""
     loader_seconds: float
-    """Mean of a batch of the loader alone, patches of its pictures cut"""
+    """Of a batch of the loader alone, with the patches of its pictures cut; the best of some rounds"""
 
     @property
     def times(self) -> float:
@@ -39,21 +40,23 @@ class Feeding:
         return self.step_seconds / self.loader_seconds
 
 
-def feeding(config: TrainConfig, *, most: int = 300) -> Feeding:
+def feeding(config: TrainConfig, *, most: int = 100, rounds: int = 3) -> Feeding:
     """Of a run that is over; the loader alone gives the run's first batches again, `most` of them at most."""
     log = read_log(config.out / "log.jsonl")
-    seconds = sum(record["seconds"] for record in log)
-    began = time.perf_counter()
-    num_batches = 0
-    for batch in again(config, log[:most]):
-        _ = batch.patches
-        num_batches += 1
-    alone = time.perf_counter() - began
+    steps = [record["seconds"] for record in log]
     return Feeding(
-        waited=sum(record["seconds_by_part"]["data"] for record in log) / seconds,
-        step_seconds=seconds / len(log),
-        loader_seconds=alone / num_batches,
+        waited=sum(record["seconds_by_part"]["data"] for record in log) / sum(steps),
+        step_seconds=median(steps),
+        loader_seconds=min(_alone(config, log[:most]) for _ in range(rounds)),
     )
+
+
+def _alone(config: TrainConfig, log: Sequence[Record]) -> float:
+    """Seconds a batch."""
+    began = time.perf_counter()
+    for batch in again(config, log):
+        _ = batch.patches
+    return (time.perf_counter() - began) / len(log)
 
 
 def again(config: TrainConfig, log: Sequence[Record]) -> Iterator[Batch]:
@@ -82,18 +85,33 @@ def again(config: TrainConfig, log: Sequence[Record]) -> Iterator[Batch]:
 
 
 def delivered(config: TrainConfig) -> dict[str, float]:
-    """Source -> its share of weight x supervised tokens in the batches that a run trained on."""
+    """Source -> its share of weight x supervised tokens in the batches that a run trained on; see `shares`."""
     assert config.mixture is not None, "the run mixes"
-    chosen = dict(Mixture.of(config.mixture).objectives)
+    return shares(again(config, read_log(config.out / "log.jsonl")), Mixture.of(config.mixture))
+
+
+def shares(batches: Iterable[Batch], mixture: Mixture) -> dict[str, float]:
+    """Source -> its share of weight x supervised tokens, up to the end of the last whole block.
+
+    A block's packs are shuffled, so inside of it shares wander. Empty where no block was finished.
+    """
+    chosen = dict(mixture.objectives)
     weights = torch.tensor([float(chosen.get(name, 1)) for name in OBJECTIVES], dtype=torch.float64)
-    log = read_log(config.out / "log.jsonl")
     totals: Counter[str] = Counter()
-    for batch in again(config, log):
+    whole: Counter[str] = Counter()
+    block = (0, 0)
+    for batch in batches:
+        assert batch.info is not None, "a loader's batch knows its place"
+        after = batch.info.after
+        if (after.epoch, after.block) != block and after.pack:
+            whole, block = totals.copy(), (after.epoch, after.block)
         # Of targets alone: what is none has the objective 0, and is left out of the sums.
         values = sums_by_sequence(batch, weights[batch.objective_ids]).tolist()
         for source, value in zip(batch.sources, values, strict=True):
             totals[source] += value
-    return {source: total / totals.total() for source, total in sorted(totals.items())}
+        if not after.pack:
+            whole, block = totals.copy(), (after.epoch, after.block)
+    return {source: total / sum(whole.values()) for source, total in sorted(whole.items())}
 
 
 def wanted(config: TrainConfig) -> dict[str, float]:

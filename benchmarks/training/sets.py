@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 from shardkit import cli
@@ -31,40 +32,50 @@ def shardkit(*words: object) -> None:
         raise RuntimeError(f"shardkit {words[0]} ended with {code}")
 
 
-def tokenizer_of(data: Path) -> Path:
-    return data / "tokenizers" / "minimind"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raw:
+    data: Path
+    """The folder of raw sets"""
+    tokenizer: Path
+    limit: int | None = None
+    """Records of each set; None is all"""
+
+    def ingest(self, form: str, place: Path, *words: object) -> None:
+        """With the options `words`."""
+        most = () if self.limit is None else ("--limit", self.limit)
+        shardkit("ingest", form, place, *words, "--workers", 1, *most)
 
 
-def texts(data: Path, folder: Path) -> Path:
+def texts(raw: Raw, folder: Path) -> Path:
     """Web texts, poems and classics of `chat`, for lm."""
-    return _chat(data, folder, "pretrain", form="text", recipe="pretrain", longest=256)
+    return _chat(raw, folder, "pretrain", form="text", recipe="pretrain", longest=256)
 
 
-def answers(data: Path, folder: Path) -> Path:
+def answers(raw: Raw, folder: Path) -> Path:
     """Dialogues of `chat`, for sft."""
-    return _chat(data, folder, "sft", form="chat", recipe="sft", longest=512)
+    return _chat(raw, folder, "sft", form="chat", recipe="sft", longest=512)
 
 
-def pairs(data: Path, folder: Path) -> Path:
+def pairs(raw: Raw, folder: Path) -> Path:
     """The hundred preference pairs of `chat`, for dpo. They are few, so more of them are held back."""
     more = ("--overlong", "truncate")
-    return _chat(data, folder, "dpo", *more, form="chat", recipe="dpo", longest=1024, ratios="train=0.6,val=0.4")
+    return _chat(raw, folder, "dpo", *more, form="chat", recipe="dpo", longest=1024, ratios="train=0.6,val=0.4")
 
 
-def shuffled(data: Path, folder: Path) -> Path:
+def shuffled(raw: Raw, folder: Path) -> Path:
     """Pairs made of the first answers of `chat`'s dialogues, for dpo: as they were written, and with their words shuffled.
 
     Both answers of a pair have the same words, so only their order tells which was chosen.
     """
     rows = []
-    for line in (data / "chat" / "sft.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (raw.data / "chat" / "sft.jsonl").read_text(encoding="utf-8").splitlines()[: raw.limit]:
         question, answer = json.loads(line)["conversations"][:2]
         rejected = {**answer, "content": _shuffled(answer["content"])}
         rows.append(json.dumps({"chosen": [question, answer], "rejected": [question, rejected]}))
     folder.mkdir()
     (folder / "pairs.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    shardkit("ingest", "chat", folder / "pairs.jsonl", "-o", folder / "ingested", "--workers", 1)
-    return tokens(folder, "dpo", tokenizer_of(data), 512)
+    raw.ingest("chat", folder / "pairs.jsonl", "-o", folder / "ingested")
+    return tokens(folder, "dpo", raw.tokenizer, 512)
 
 
 def _shuffled(text: str) -> str:
@@ -76,29 +87,25 @@ def _shuffled(text: str) -> str:
     return (" " if spaced else "").join(parts)
 
 
-def pictures(data: Path, folder: Path) -> Path:
+def pictures(raw: Raw, folder: Path) -> Path:
     """Captions, web pages and text lines, one source each, for vlm-align."""
-    pages = data / "obelics_pages"
-    raw: dict[str, tuple[object, ...]] = {
-        "captions": ("caption", data / "captions_alttext"),
-        "pages": (
-            *("obelics", pages / "obelics.parquet"),
-            *("--images", pages, "--url-map", pages / "url_map.jsonl"),
-        ),
-        "lines": ("ocr", data / "ocr_lines_dta", "--group-by", BOOK),
+    pages = raw.data / "obelics_pages"
+    sources: dict[str, tuple[str, Path, tuple[object, ...]]] = {
+        "captions": ("caption", raw.data / "captions_alttext", ()),
+        "pages": ("obelics", pages / "obelics.parquet", ("--images", pages, "--url-map", pages / "url_map.jsonl")),
+        "lines": ("ocr", raw.data / "ocr_lines_dta", ("--group-by", BOOK)),
     }
-    for name, words in raw.items():
-        shardkit("ingest", *words, "-o", folder / name, "--source", name, "--workers", 1)
-    shardkit("concat", *(folder / name for name in raw), "-o", folder / "ingested")
-    return tokens(folder, "vlm", tokenizer_of(data), 512, "--set", f"image_size={SIDE}")
+    for name, (form, place, words) in sources.items():
+        raw.ingest(form, place, "-o", folder / name, "--source", name, *words)
+    shardkit("concat", *(folder / name for name in sources), "-o", folder / "ingested")
+    return tokens(folder, "vlm", raw.tokenizer, 512, "--set", f"image_size={SIDE}")
 
 
 def _chat(
-    data: Path, folder: Path, name: str, *more: object, form: str, recipe: str, longest: int, ratios: str = RATIOS
+    raw: Raw, folder: Path, name: str, *more: object, form: str, recipe: str, longest: int, ratios: str = RATIOS
 ) -> Path:
-    raw = data / "chat" / f"{name}.jsonl"
-    shardkit("ingest", form, raw, "-o", folder / "ingested", "--source", name, "--workers", 1)
-    return tokens(folder, recipe, tokenizer_of(data), longest, *more, ratios=ratios)
+    raw.ingest(form, raw.data / "chat" / f"{name}.jsonl", "-o", folder / "ingested", "--source", name)
+    return tokens(folder, recipe, raw.tokenizer, longest, *more, ratios=ratios)
 
 
 def tokens(folder: Path, recipe: str, tokenizer: Path, longest: int, *settings: object, ratios: str = RATIOS) -> Path:
@@ -106,6 +113,6 @@ def tokens(folder: Path, recipe: str, tokenizer: Path, longest: int, *settings: 
     shardkit("split", folder / "ingested", "-o", folder / "split", "--ratios", ratios, "--workers", 1)
     shardkit(
         *("tokenize", folder / "split", "-o", folder / "tokens", "--tokenizer", tokenizer, "--recipe", recipe),
-        *("--max-tokens", longest, "--workers", 1, *settings),
+        *("--max-tokens", longest, "--add-control-tokens", "--workers", 1, *settings),
     )
     return folder / "tokens"

@@ -22,7 +22,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from shardkit.digest import mix64
 
-from .sets import SIDE, shardkit, tokens
+from .sets import SIDE, Raw, shardkit, tokens
 
 LETTERS = "abcdefghijkl"
 LENGTH = 3
@@ -33,7 +33,7 @@ PACK = 384
 CONTROLS = ("<bos>", "<eos>", "<image_start>", "<image_patch>", "<image_end>")
 
 
-def words(folder: Path, *, pictures: int) -> Path:
+def words(_raw: Raw, folder: Path, *, pictures: int) -> Path:
     """`pictures` of each word, the whole road; one word in twenty is held back."""
     draw_words(folder / "raw", pictures)
     write_tokenizer(folder / "tokenizer.json")
