@@ -23,6 +23,7 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Lengths
 from shardkit.sequence.recipes import Recipe
 from shardkit.sequence.recipes.built import Built, Encoder
+from shardkit.store.files import output_errors
 
 VERSION = 1
 _COLUMNS = ("key", "shard", "row", "tokens", "images", "patches")
@@ -83,10 +84,15 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
     Raises:
         ConfigError: where the file is of another source or recipe.
         SourceError: where a sample cannot be read, or none gives a sequence.
+        OutputError: where the file cannot be written.
     """
     bound = fingerprint({"version": VERSION, "source": source.identity, "building": dict(building.identity)})
     if file is not None and file.exists():
         return _load(file, bound, source)
+    if file is not None:
+        # Before a pass that may take hours: the lengths could not be kept.
+        with output_errors(file), tempfile.TemporaryFile(dir=file.parent):
+            pass
     rows: list[list[int]] = []
     supervised: list[list[int]] = []
     excluded: Counter[str] = Counter()
@@ -146,16 +152,17 @@ def _measured(columns: Mapping[str, npt.NDArray[Any]], excluded: Mapping[str, in
 def _save(file: Path, bound: str, columns: Mapping[str, npt.NDArray[Any]], excluded: Mapping[str, int]) -> None:
     """Whole or not at all: written beside it, then renamed."""
     about = np.frombuffer(orjson.dumps({"bound": bound, "excluded": dict(excluded)}), np.uint8)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            np.savez(out, allow_pickle=False, **{**columns, "about": about})
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with output_errors(file):
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                np.savez(out, allow_pickle=False, **{**columns, "about": about})
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(name, file)
+        except BaseException:
+            os.unlink(name)
+            raise
 
 
 def _load(file: Path, bound: str, source: Source) -> Measured:

@@ -14,7 +14,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from shardkit.errors import ConfigError, IntegrityError, ResumeError, SourceError
+from shardkit.errors import ConfigError, IntegrityError, OutputError, ResumeError, SourceError
 from shardkit.loader import Promise, StreamingLoader, unpack
 from shardkit.loader.foreign import ForeignLoader, HFDataset, WebDatasetTars
 from tests.loader.builders import seen
@@ -185,6 +185,13 @@ def test_lengths_are_measured_once(tars, tmp_path, monkeypatch):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ConfigError, match="holds no lengths"):
         make(WebDatasetTars(tars), measured=file)
+
+
+def test_lengths_that_cannot_be_kept_are_said_before_the_first_pass(tars, tmp_path, monkeypatch):
+    monkeypatch.setattr("shardkit.loader.foreign.measure.Building.build", None)
+    with pytest.raises(OutputError, match="ENOENT") as caught:
+        make(WebDatasetTars(tars), measured=tmp_path / "nowhere" / "lengths.npz")
+    assert caught.value.where == str(tmp_path / "nowhere" / "lengths.npz")
 
 
 def test_a_tar_that_is_cut_or_damaged_is_refused(tars, tmp_path):
