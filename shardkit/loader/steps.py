@@ -25,11 +25,15 @@ def steps_until(plan: Plan, cursor: Cursor, end: int) -> Iterator[Step]:
         if cursor.epoch == epoch and plan.rest is not None and epoch == plan.first_epoch:
             cursor = plan.start(epoch + 1)  # the plan before had delivered all that fills a batch
         elif cursor.epoch == epoch:
-            if len(plan.lengths):
+            if plan.survey(epoch).num_packs:
                 logger.warning(
                     "epoch %d has fewer packs than a global batch of %d: no batch (tail: %s)",
                     epoch,
                     plan.settings.global_batch,
                     plan.settings.tail,
+                )
+            elif len(plan.lengths):
+                logger.warning(
+                    "epoch %d has nothing: all sources were drawn as often as the mixture lets them be", epoch
                 )
             return

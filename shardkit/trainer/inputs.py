@@ -121,7 +121,8 @@ def open_loaders(
 
 def too_few_packs() -> ConfigError:
     return ConfigError(
-        "an epoch has fewer packs than a global batch", hint="lower --global-batch, or lower --max-tokens"
+        "an epoch has fewer packs than a global batch",
+        hint="lower --global-batch, or lower --max-tokens; where the mixture limits every source by `repeat`, train fewer steps",
     )
 
 

@@ -1,6 +1,7 @@
 """What a loader gives: every sequence, in its packs, with its pixels."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -219,6 +220,17 @@ def test_too_few_packs_give_no_batch_and_say_so(tokens, caplog):
         assert len(loader) == 0
 
     assert "epoch 0 has fewer packs than a global batch of 500: no batch (tail: drop)" in caplog.text
+
+
+def test_a_mixture_that_comes_to_its_end_says_so(tokens, caplog):
+    mixture = {"weights": {"notes": 1, "web": 1}, "repeat": {"notes": 1, "web": 2}}
+    with make_loader(tokens, mixture=mixture, tail="pad", epochs=9) as loader:
+        batches = list(loader)
+
+    assert {batch.position[0] for batch in batches} == {0, 1}
+    assert "epoch 2 has nothing: all sources were drawn as often as the mixture lets them be" in caplog.text
+    times = Counter(row for batch in batches for row in batch.info.rows)
+    assert sorted(set(times.values())) == [1, 2]
 
 
 def test_pad_fills_up_with_packs_that_hold_nothing(tokens):
