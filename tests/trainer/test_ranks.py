@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from shardkit.errors import ConfigError, ShardkitError
 from shardkit.trainer.counts import COUNTS
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.objective import NUM_OBJECTIVES, combine, numerators, objective_weights
-from shardkit.trainer.ranks import joined_ranks, sum_over_ranks
+from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
 from shardkit.trainer.stages import read_stages
 from tests.trainer.builders import docs_with_pictures, make_batch, make_model
 from tests.trainer.conftest import STAGES
@@ -117,6 +118,27 @@ def test_stages_of_two_processes_are_those_of_one(road: Path, tmp_path: Path):
         assert first["loss"] == pytest.approx(second["loss"], abs=1e-5)
         assert first["shares"] == second["shares"]
     assert two[-1]["resumed"].endswith("REPLAYABLE")
+
+
+def stop_or_wait(rank: int, folder: Path) -> None:
+    with joined_ranks():
+        if rank:
+            with pytest.raises(ShardkitError, match="another process of the run has stopped"):
+                wait_for_all()
+            (folder / "said").touch()
+
+
+def test_where_one_process_stops_the_others_say_so(tmp_path: Path):
+    two_ranks(stop_or_wait, tmp_path)
+    assert (tmp_path / "said").exists()
+
+
+def test_a_group_of_which_nobody_is_found_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ConfigError, match=r"the others are not found .*RANK expected") as caught, joined_ranks():
+        pass
+    assert "torchrun" in caught.value.hint
 
 
 def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):
