@@ -1,6 +1,6 @@
 """What a reader gives of a row: a sequence for packs, or a sequence or an example as it is stored.
 
-What is asked of sequences row by row is kept by row block as memoryviews: see `shardkit.store.row_reader`.
+What is asked of sequences row by row is kept by row block as plain numbers: see `shardkit.store.row_reader`.
 """
 
 from __future__ import annotations

@@ -220,9 +220,11 @@ def test_a_changed_byte_is_never_delivered(copied, tokens, kind, verify):
     damaged += dataset.sequence_shards if kind is RawSequenceLoader else ()
     for shard in damaged:
         content = shard.path.read_bytes()
-        block = [one for one in shard.holder._blocks[shard.name] if one.num_rows][-1]
+        block = [
+            one for one in shard.holder.table("rows").to_pylist() if one["shard"] == shard.name and one["num_rows"]
+        ][-1]
         changed = bytearray(content)
-        changed[block.offset + block.size // 2] ^= 0xFF
+        changed[block["offset"] + block["size"] // 2] ^= 0xFF
         shard.path.write_bytes(changed)
         found = []
         with kind(copied, global_batch=1, verify=verify) as loader, pytest.raises(IntegrityError) as caught:
