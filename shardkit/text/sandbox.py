@@ -212,12 +212,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - as in jinja2
         __self.meter.step()
-        called = _function_or_value(__obj)
-        owner = getattr(called, "__self__", None)
-        if isinstance(owner, str) and called.__name__ in ("join", "replace"):
-            function = _join_texts if called.__name__ == "join" else _replace_text
+        target = _function_or_value(__obj)
+        owner = getattr(target, "__self__", None)
+        if isinstance(owner, str) and target.__name__ in ("join", "replace"):
+            function = _join_texts if target.__name__ == "join" else _replace_text
             return function(__self.meter, owner, *args, **kwargs)
-        result = super().call(__context, called, *args, **kwargs)
+        result = super().call(__context, target, *args, **kwargs)
         return result if isinstance(result, Namespace) else __self.meter.weigh(result)
 
 
