@@ -77,10 +77,11 @@ def steps_of(folder: Path) -> dict[int, Path]:
 
 def _latest(folder: Path, files: dict[int, Path]) -> Path | None:
     pointer = folder / LATEST
-    if not pointer.exists():
+    data = read_whole(pointer)
+    if data is None:
         return files[max(files)] if files else None
     try:
-        return folder / Path(orjson.loads(pointer.read_bytes())["file"]).name
+        return folder / Path(orjson.loads(data)["file"]).name
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
             f"the pointer to the latest checkpoint is damaged ({error})",
@@ -128,6 +129,22 @@ def load_tensors(path: Path, *, hint: str) -> dict[str, Any]:
     except pickle.UnpicklingError as error:
         raise IntegrityError("the file holds more than tensors and plain values", where=str(path), hint=hint) from error
     return content
+
+
+def read_whole(path: Path) -> bytes | None:
+    """A small file of the run; None where there is none.
+
+    Raises:
+        IntegrityError: where it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise IntegrityError(
+            f"a file of the run cannot be read ({error.strerror})", where=str(path), hint="restore it"
+        ) from error
 
 
 def replace_durably(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ import orjson
 from shardkit.errors import IntegrityError
 from shardkit.store.files import output_errors
 from shardkit.trainer.board import Board
-from shardkit.trainer.checkpoint import replace_durably
+from shardkit.trainer.checkpoint import read_whole, replace_durably
 
 
 class Log:
@@ -59,7 +59,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
     """Each record and the line that it is."""
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True) if path.exists() else (), 1):
+    for number, line in enumerate((read_whole(path) or b"").splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             return
         try:

@@ -23,7 +23,7 @@ from shardkit import __version__
 from shardkit.digest import canonical_json
 from shardkit.errors import IntegrityError, OutputError, ResumeError
 from shardkit.store.files import make_folder, output_errors
-from shardkit.trainer.checkpoint import replace_durably
+from shardkit.trainer.checkpoint import read_whole, replace_durably
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.stage_records import as_read, read_stage_records, refuse_changes, stage_record
 from shardkit.trainer.stages import Stage
@@ -114,10 +114,11 @@ def read_run(folder: Path) -> dict[str, Any] | None:
         IntegrityError: where it is damaged.
     """
     file = folder / RUN_FILE
-    if not file.exists():
+    data = read_whole(file)
+    if data is None:
         return None
     try:
-        run: dict[str, Any] = orjson.loads(file.read_bytes())
+        run: dict[str, Any] = orjson.loads(data)
         run["settings"], run["facts"]  # a run without them is damaged
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(

@@ -14,7 +14,7 @@ import orjson
 
 from shardkit.digest import canonical_json, fingerprint
 from shardkit.errors import IntegrityError, ResumeError
-from shardkit.trainer.checkpoint import replace_durably
+from shardkit.trainer.checkpoint import read_whole, replace_durably
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.stages import Stage
 
@@ -55,7 +55,7 @@ def read_stage_records(folder: Path) -> list[StageRecord]:
     file = folder / STAGES_FILE
     records: list[StageRecord] = []
     try:
-        for line in file.read_bytes().splitlines() if file.exists() else ():
+        for line in (read_whole(file) or b"").splitlines():
             record = orjson.loads(line)
             content = {name: value for name, value in record.items() if name != "digest"}
             parent = records[-1]["digest"] if records else None

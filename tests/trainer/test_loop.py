@@ -198,6 +198,15 @@ def test_changed_settings_are_refused_with_both_sides(tokens: Path, begun: Path,
         train(make_config(tokens, tmp_path / "run", resume=True, **changes))
 
 
+@pytest.mark.parametrize("name", ["run.json", "stages.jsonl", "log.jsonl", "checkpoints/latest"])
+def test_a_file_of_the_run_that_cannot_be_read_is_named(tokens: Path, begun: Path, tmp_path: Path, name: str):
+    shutil.copytree(begun, tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).mkdir()
+    with pytest.raises(IntegrityError, match=f"run/{name}: a file of the run cannot be read"):
+        train(make_config(tokens, tmp_path / "run", resume=True))
+
+
 def test_another_dataset_is_refused(tokens: Path, begun: Path, tmp_path: Path):
     shutil.copytree(begun, tmp_path / "run")
     run = tmp_path / "run" / "run.json"
