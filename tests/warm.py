@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 
 SERVER = """
-import importlib, json, os, sys
+import gc, importlib, json, os, sys
 import torch, torch._dynamo, shardkit.loader  # optimizers import _dynamo at their first step
+gc.freeze()  # a child that ends looks at every object else, and so copies all memory
 program = None
 for line in sys.stdin:
     asked = json.loads(line)

@@ -70,7 +70,7 @@ def test_what_the_cache_has_is_not_fetched_again(server, cache, tokens):
 
 
 EPOCH = """
-import json, os, sys
+import gc, json, os, sys
 from pathlib import Path
 from shardkit.loader import StreamingLoader
 from shardkit.store.remote import RemoteSettings
@@ -78,6 +78,7 @@ from tests.loader.builders import seen
 
 url, cache, limit, folder, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5])
 pids = []
+gc.freeze()
 while len(pids) < number and 0 not in pids:
     pids.append(os.fork())
 if 0 not in pids:
