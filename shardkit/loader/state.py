@@ -296,7 +296,7 @@ def check_seal(saved: State, found: Sequence[Difference] = ()) -> None:
     if digest != saved["digest"]:
         more = f" ({'; '.join(map(str, found))})" if found else ""
         raise ResumeError(
-            f"the state was changed since it was saved: its digest is {saved['digest']}, what it says gives {digest}{more}",
+            f"{Promise.UNRECOVERABLE.value}: the state was changed since it was saved: its digest is {saved['digest']}, what it says gives {digest}{more}",
             where="loader state",
             hint="give the state as it was saved, or begin anew without it",
         )
