@@ -13,12 +13,12 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest import IngestConfig
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream
 from shardkit.prepare.ingest.containers.strict_json import parse
-from shardkit.store.tar_walk import walk
 from shardkit.prepare.ingest.formats.ocr_label import read_label
 from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
 from shardkit.prepare.ingest.reasons import REASONS, Bad
 from shardkit.prepare.ingest.units import InputFile
 from shardkit.records import Exclusion
+from shardkit.store.tar_walk import walk
 from tests.prepare.ingest.builders import config, entries, input_file, jsonl, picture, tar, tiff
 
 MUTANTS = 400

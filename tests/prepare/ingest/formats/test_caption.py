@@ -7,9 +7,9 @@ import json
 import pytest
 
 from shardkit.prepare.ingest.containers.pairs import Pair
-from shardkit.store.tar_walk import Member
 from shardkit.prepare.ingest.formats import caption
 from shardkit.prepare.ingest.reasons import Bad
+from shardkit.store.tar_walk import Member
 from tests.prepare.ingest.builders import config, picture, reader, record
 
 
