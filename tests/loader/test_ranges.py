@@ -116,7 +116,7 @@ def test_a_batch_is_traced_where_its_loader_found_the_dataset(server, tokens, tm
     settings = {"max_tokens": 256, "global_batch": 2}
     remote = RemoteSettings(cache=tmp_path / "one")
     with StreamingLoader(f"{server.url}/tokens", remote=remote, **settings) as loader:
-        batch = next(iter(loader))
+        batch, *_ = loader  # to the end: nothing is fetched ahead any more
         before = server.asked.copy()
         places = batch.trace()
         assert server.asked == before, "the cache of the loader has it all"
