@@ -12,7 +12,8 @@ feeding   the share of the time that lm and vlm-align waited for data, and the l
 packing   packed against unpacked logits and gradients of every task, with rotary and with learned positions; and the
           change of other documents' logits when one is changed
 
-The table comes at the end, each proof's figures on stderr as they come. Errors are standard errors over groups (documents, dialogues, pairs, words); a difference holds when it is twice as large.
+The table comes at the end, each proof's figures on stderr as they come. Errors are standard errors over groups
+(documents, dialogues, pairs, words); a difference holds when it is twice as large.
 All but the times is the same in every run on a machine. The exit code is 1 where something claimed does not hold.
 """
 
@@ -52,9 +53,23 @@ def prove(work: Path, options: argparse.Namespace) -> tuple[list[Line], dict[str
         found = PROOFS[name](runs)
         seconds[name] = round(time.perf_counter() - began, 1)
         for line in found:
-            print(f"{name}: {line.what}: {line.found:.4g} ({line.against})", file=sys.stderr, flush=True)
+            print(f"{name}: {line.what}: {line.found} ({line.against})", file=sys.stderr, flush=True)
         lines += found
     return lines, seconds
+
+
+def row(line: Line) -> dict[str, Any]:
+    """Of the table: beside what is compared with an error, the difference and the ratio."""
+    compared = {"difference": None, "ratio": None}
+    if line.error is not None and line.found is not None and line.against is not None:
+        compared = {
+            "difference": line.found - line.against,
+            "ratio": line.found / line.against if line.against else None,
+        }
+    found = asdict(line)
+    holds = {True: "yes", False: "NO", None: "-"}[found.pop("holds")]
+    error = found.pop("error")
+    return {**found, **compared, "error": error, "holds": holds}
 
 
 def main() -> int:
@@ -71,9 +86,7 @@ def main() -> int:
     facts = about("shardkit", "torch", "numpy", "pyarrow", "pillow", "tokenizers")
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         lines, seconds = prove(Path(folder), options)
-    rows: list[dict[str, Any]] = [
-        {**asdict(line), "holds": {True: "yes", False: "NO", None: "-"}[line.holds]} for line in lines
-    ]
+    rows = list(map(row, lines))
     failed = sum(line.holds is False for line in lines)
     found = {"lines": [asdict(line) for line in lines], "seconds": seconds, "failed": failed}
     times = ", ".join(f"{name} {spent:.0f} s" for name, spent in seconds.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import nan
 from pathlib import Path
 
 from shardkit.loader import EvaluationLoader
@@ -34,7 +33,8 @@ PACK = 1024
 class Line:
     proof: str
     what: str
-    found: float
+    found: float | None
+    """None where it could not be measured"""
     against: float | None = None
     """What it is compared with, or the bound that it must keep"""
     error: float | None = None
@@ -95,7 +95,7 @@ def mixture_is_kept(runs: Runs) -> list[Line]:
     config = runs.of("pictures")[0].config
     found = feeding.delivered(config)
     if not found:
-        return [Line(proof="mixture", what="the run of pictures is shorter than a block", found=nan, holds=False)]
+        return [Line(proof="mixture", what="the run of pictures is shorter than a block", found=None, holds=False)]
     what = "share of weight x supervised tokens"
     return [
         Line(
@@ -140,7 +140,7 @@ def packing_changes_nothing(runs: Runs) -> list[Line]:
             lines += [
                 _within("packing", logits, found.logits, BOUND),
                 _within("packing", gradients, found.gradients, BOUND),
-                _within("packing", leak, found.leak if found.own else nan, 0.0),
+                _within("packing", leak, found.leak if found.own else None, 0.0),
             ]
     return lines
 
@@ -156,8 +156,8 @@ def agreement(data: Path, task: str, positions: str) -> Agreement:
     return compare(model, batch, pairs=task == "dpo")
 
 
-def _within(proof: str, what: str, found: float, bound: float) -> Line:
-    return Line(proof=proof, what=what, found=found, against=bound, holds=found <= bound)
+def _within(proof: str, what: str, found: float | None, bound: float) -> Line:
+    return Line(proof=proof, what=what, found=found, against=bound, holds=found is not None and found <= bound)
 
 
 def _beats(proof: str, found: ByGroup) -> Line:
@@ -189,7 +189,7 @@ def _seen(proof: str, which: str, runs: Sequence[Mapping[str, GroupLoss]], *, cl
     what = f"nats a target token, against permuted pictures, {which}, {figure.num_groups} groups"
     gain, error = figure.difference, figure.standard_error
     if figure.right is None or gain is None or error is None:
-        return Line(proof=proof, what=what, found=nan, holds=False if claimed else None)
+        return Line(proof=proof, what=what, found=None, holds=False if claimed else None)
     holds = gain > SURE * error if claimed else None
     return Line(proof=proof, what=what, found=figure.right, against=figure.permuted, error=error, holds=holds)
 
