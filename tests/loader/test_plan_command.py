@@ -101,7 +101,9 @@ def test_a_budget_says_steps_and_epochs(tokens, capsys):
     capsys.readouterr()
     shardkit("plan", tokens, *options, "--budget", f"tokens={wanted}")
     told = ", ".join(f"{spent['delivered'][unit]} {unit}" for unit in ("tokens", "examples", "compute"))
-    assert f"{wanted} tokens are {spent['steps']} steps, {spent['epochs']:.3f} epochs: {told}" in capsys.readouterr().out
+    assert (
+        f"{wanted} tokens are {spent['steps']} steps, {spent['epochs']:.3f} epochs: {told}" in capsys.readouterr().out
+    )
     far = plan(capsys, tokens, *options, "--budget", f"examples={10**6}")["budget"]
     assert far["estimated"]
     assert abs(far["epochs"] * 78 - 10**6) < 0.05 * 10**6
