@@ -25,7 +25,7 @@ MOST_OFF = 0.02
 """Of a source's share in a mixture, as a part of that share"""
 MOST_WAITED = 0.05
 LEAST_TIMES = 5.0
-PACK = 1024
+PACK = 2048
 """Tokens of a pack that is compared with its documents"""
 
 
@@ -146,13 +146,13 @@ def packing_changes_nothing(runs: Runs) -> list[Line]:
 
 
 def agreement(data: Path, task: str, positions: str) -> Agreement:
-    """Of a model at its start, on the first held-back batch that has several documents."""
+    """Of a model at its start, on the batch of most documents among the first held-back ones; with pictures, where there are any."""
     dataset = Dataset.open(data)
     longest = max(PACK, dataset.recipe["max_tokens"])
     config = TrainConfig(task=task, data=data, out=data, steps=1, positions=positions, max_tokens=longest)
     model = build_model(config, read_facts(dataset), tower=task == "vlm-align")
     with EvaluationLoader(dataset, max_tokens=longest) as loader:
-        batch = max(islice(loader, 8), key=lambda batch: (len(batch.image_slots), len(batch.example_ids)))
+        batch = max(islice(loader, 200), key=lambda batch: (len(batch.image_slots) > 0, len(batch.cu_seq_lens_q)))
     return compare(model, batch, pairs=task == "dpo")
 
 
