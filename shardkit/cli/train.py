@@ -22,7 +22,7 @@ from shardkit.cli.common import (
 )
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
-from shardkit.trainer.config import DECODERS, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
+from shardkit.trainer.config import DECODERS, DEVICES, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
 from shardkit.trainer.sizes import PRESETS
 from shardkit.trainer.stages import Stage, one_stage, read_stages
 
@@ -137,6 +137,13 @@ LINES = 10
 @click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
 @click.option(
     "--tensorboard", type=click.Path(path_type=Path), metavar="DIR", help="Write the log's numbers for TensorBoard too."
+)
+@click.option(
+    "--device",
+    type=click.Choice(list(DEVICES)),
+    default="cpu",
+    show_default=True,
+    help="Where the run computes. " + "; ".join(f"{k}: {v}" for k, v in DEVICES.items()) + ".",
 )
 @click.option("--compile", is_flag=True, help="Compile the feed-forward layers (torch.compile).")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ def build_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLang
     """The model at its start, the same on every rank; what is frozen or not used asks for no gradient."""
     model = make_model(config, facts, tower=tower).to_empty(device="cpu")
     initialise(model, config.seed)
+    model.to(config.device)
     for part, module in model.named_children():
         if part in config.freeze or (part == "vision" and config.task != "vlm-align"):
             module.requires_grad_(False)
@@ -127,17 +129,25 @@ def take_moments(
 
 @contextmanager
 def repeatable(config: TrainConfig) -> Iterator[None]:
-    """Deterministic kernels, the run's number of threads and its own random state; what was before comes back."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    """Deterministic kernels, the run's number of threads and its own random state; what was before comes back.
+
+    Some kernels of CUDA have no form that always adds in one order: there torch warns, and goes on.
+    """
+    deterministic, threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    precision, gpu = torch.get_float32_matmul_precision(), config.device == "cuda"
+    if gpu:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it, and reads it but once
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(mix64(config.seed, "torch") >> 1)
-        torch.use_deterministic_algorithms(True)
+        torch.use_deterministic_algorithms(True, warn_only=gpu)
+        torch.set_float32_matmul_precision("high" if gpu else "highest")
         torch.set_num_threads(config.threads or 1)
         try:
             yield
         finally:
-            torch.use_deterministic_algorithms(before[0])
-            torch.set_num_threads(before[1])
+            torch.use_deterministic_algorithms(deterministic)
+            torch.set_num_threads(threads)
+            torch.set_float32_matmul_precision(precision)
 
 
 def weights_digest(model: nn.Module) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from shardkit.loader import StreamingLoader
@@ -42,7 +43,7 @@ class Clock:
     """
 
     def __init__(self, model: VisionLanguage, loaders: Sequence[StreamingLoader] = ()) -> None:
-        self._loaders = loaders
+        self._loaders, self._device = loaders, model.device
         self._packed = 0.0
         """Seconds that the loaders have built batches for, before this step."""
         self._seconds = dict.fromkeys(PARTS, 0.0)
@@ -86,7 +87,13 @@ class Clock:
             "step_p50": round(p50, 6),
             "step_p99": round(p99, 6),
             "peak_memory_mb": round(peak / 1e6),
+            **self._on_device(),
         }
+
+    def _on_device(self) -> dict[str, object]:
+        if self._device.type != "cuda":
+            return {}
+        return {"peak_device_memory_mb": round(torch.cuda.max_memory_allocated(self._device) / 1e6)}
 
     def _enter(self, name: str) -> None:
         self._charge()

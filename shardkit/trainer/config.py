@@ -35,6 +35,11 @@ DECODERS: dict[str, str] = {
     "device": "plain JPEGs are decoded where batches are built",
 }
 """Decoder -> its pixels; those of shardkit.loader, which is not imported here because it needs torch."""
+DEVICES: dict[str, str] = {
+    "cpu": "a run can be repeated bit for bit",
+    "cuda": "the GPU of this process, matrices in TF32; repeated within rounding",
+}
+"""Device -> what computing there gives."""
 PARTS = ("vision", "lm")
 """Parts of the model that can be frozen."""
 LIMITS = ("max_tokens", "max_images", "max_patches", "max_attention")
@@ -119,6 +124,8 @@ class TrainConfig:
     """Checkpoints that are kept"""
     tensorboard: Path | None = None
     """A folder for TensorBoard, beside the log"""
+    device: str = "cpu"
+    """One of DEVICES: where model and batches are"""
     compile: bool = False
     """Compile the feed-forward layers; the run then ends with other bits than one without"""
     threads: int | None = None
@@ -135,6 +142,7 @@ class TrainConfig:
             ("schedule", self.schedule, SCHEDULES),
             ("packer", self.packer, PACKERS),
             ("decoder", self.decoder, DECODERS),
+            ("device", self.device, DEVICES),
             *(("freeze", part, PARTS) for part in self.freeze),
         ]
         for name, value, known in choices:
@@ -196,6 +204,7 @@ class TrainConfig:
             "freeze": sorted(self.freeze),
             **({"beta": self.beta} if self.task == "dpo" else {}),
             "objective_weights": dict(self.objective_weights),
+            **({"device": self.device} if self.device != "cpu" else {}),
             "compile": self.compile,
             "threads": self.threads,
         }

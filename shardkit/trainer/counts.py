@@ -65,7 +65,7 @@ class SourceShares:
         """[sources] int64: what the batch has of each."""
         units_S = self._units(batch)
         places = torch.tensor([self.sources.index(source) for source in batch.info.sources] if batch.info else [])
-        return torch.zeros(len(self.sources), dtype=torch.int64).index_add(0, places.long(), units_S)
+        return torch.zeros(len(self.sources), dtype=torch.int64).index_add(0, places.long(), units_S.cpu())
 
     def add(self, counted: Tensor) -> dict[str, object]:
         """Take in a step, summed over ranks; the shares so far."""
@@ -76,10 +76,10 @@ class SourceShares:
 
     def _units(self, batch: Batch) -> Tensor:
         """[S] int64"""
-        sequences = len(batch.example_ids)
+        sequences, device = len(batch.example_ids), batch.input_ids.device
         if self.by == "example":
             return torch.ones(sequences, dtype=torch.int64)
-        patches_S = torch.zeros(sequences, dtype=torch.int64).index_add(
+        patches_S = torch.zeros(sequences, dtype=torch.int64, device=device).index_add(
             0, batch.image_sequences.long(), batch.image_grid_thw.long().prod(1)
         )
         if self.by == "media":
@@ -91,8 +91,9 @@ class SourceShares:
             return found
         if self.by == "token":
             return tokens_S
-        weights_K = torch.from_numpy(objective_weights(self.mixture))
+        weights_K = torch.from_numpy(objective_weights(self.mixture)).to(device)
         weights_K[0] = 0  # no target
         values_T = weights_K[batch.objective_ids[0]]
-        owner_T = torch.repeat_interleave(torch.arange(sequences), tokens_S, output_size=batch.input_ids.numel())
-        return torch.zeros(sequences, dtype=torch.int64).index_add(0, owner_T, values_T)
+        numbers_S = torch.arange(sequences, device=device)
+        owner_T = torch.repeat_interleave(numbers_S, tokens_S, output_size=batch.input_ids.numel())
+        return torch.zeros(sequences, dtype=torch.int64, device=device).index_add(0, owner_T, values_T)

@@ -78,6 +78,7 @@ def evaluate_groups(model: VisionLanguage, config: TrainConfig) -> tuple[dict[st
             world_size=1,
             epochs=1,
             decoder=config.decoder,
+            device=config.device,
         ) as loader,
     ):
         by_group, num_left_out = losses_by_group(model, loader, groups)

@@ -26,6 +26,7 @@ class HeldOut:
             dataset,
             split=None if dataset.splits == ("all",) else config.eval_split,
             max_tokens=config.max_tokens,
+            device=config.device,
             global_batch=world_size,
             rank=rank,
             world_size=world_size,
@@ -39,8 +40,8 @@ class HeldOut:
             for batch in self._loader:
                 places = torch.tensor([self._sources.index(source) for source in batch.sources], dtype=torch.int64)
                 values_SK, counts_SK = task.by_sequence(model, batch)
-                sums.index_add_(0, places, values_SK)
-                counts.index_add_(0, places, counts_SK)
+                sums.index_add_(0, places, values_SK.cpu())
+                counts.index_add_(0, places, counts_SK.cpu())
         sum_over_ranks([sums, counts])
         rows = {"": (sums.sum(0), counts.sum(0))} | dict(
             zip(self._sources, zip(sums, counts, strict=True), strict=True)

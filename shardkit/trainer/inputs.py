@@ -109,6 +109,7 @@ def open_loaders(
             packer=config.packer,
             decoder=config.decoder,
             mixture=config.mixture,
+            device=config.device,
             rank=rank * config.micro_steps + part,
             world_size=world_size * config.micro_steps,
         )

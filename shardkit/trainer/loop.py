@@ -76,7 +76,7 @@ def train(
     """
     stages = one_stage(run) if isinstance(run, TrainConfig) else run
     with ExitStack() as stack:
-        rank, world_size = stack.enter_context(joined_ranks())
+        rank, world_size = stack.enter_context(joined_ranks(stages[0].config.device))
         inputs = open_inputs(stages, rank, world_size, stack)
         initial = initial_weights(inputs[0])
         config = inputs[0].stage.config
@@ -160,7 +160,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
                 norms.add(partial(task.sums, model, batch), learned)
             if part.requires_grad:  # not so where the language model is frozen and the batch has no image
                 combine(part, denominators, task.weights).backward()  # type: ignore[no-untyped-call]  # torch has no types there
-        sums += part.detach()
+        sums += part.detach().cpu()
         counts += count(batch, model)
         by_source += state.shares.count(batch)
 

@@ -115,6 +115,10 @@ class VisionLanguage(nn.Module):
         self.lm = Decoder(size, vocab_size, max_positions, theta)
         self.vision = Tower(size.tower, patch_sizes, slot_side=slot_side, width_out=size.width) if patch_sizes else None
 
+    @property
+    def device(self) -> torch.device:
+        return self.lm.embed_tokens.weight.device
+
     def image_rows(self, batch: Batch, *, weights: Tensor | None = None) -> Tensor | None:
         """[S, width]: the slots of the batch's images, or None where it has none."""
         if self.vision is None or not len(batch.image_slots):

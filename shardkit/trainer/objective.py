@@ -28,7 +28,8 @@ def numerators(losses_T: Tensor, objective_ids_T: Tensor) -> Tensor:
 
 
 def combine(numerators_K: Tensor, denominators_K: Tensor, weights_K: Tensor) -> Tensor:
-    """The loss; an objective that the global batch does not have adds nothing."""
+    """The loss, where the numerators are; an objective that the global batch does not have adds nothing."""
+    denominators_K, weights_K = denominators_K.to(numerators_K.device), weights_K.to(numerators_K.device)
     present = denominators_K > 0
     shares = torch.where(present, numerators_K / torch.where(present, denominators_K, 1.0), 0.0)
     return (weights_K * shares).sum()

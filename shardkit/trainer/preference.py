@@ -79,7 +79,7 @@ class PreferenceTask:
         if not batch.example_ids:
             nothing = torch.zeros(0, len(self.names), dtype=torch.float64)
             return nothing, nothing
-        found = of_pairs(answers(model, batch), self.references.of(batch), self.beta)
+        found = of_pairs(answers(model, batch), self.references.of(batch).to(model.device), self.beta)
         return found, torch.ones_like(found)
 
     def denominators(self, batch: Batch) -> Tensor:
@@ -151,7 +151,8 @@ def _passes(
                 rows = list(zip(lengths.shard[first:stop].tolist(), lengths.row[first:stop].tolist(), strict=True))
                 pack = [reader.sequence(shard, row).sequence for shard, row in rows]
                 buffers = lay_out([pack], np.zeros(len(OBJECTIVES), np.int64), form=PixelForm())
-                yield rows, answers(model, build(buffers.meta, buffers.pixels, Sizes.of(buffers.meta)))
+                batch = build(buffers.meta.to(model.device), buffers.pixels.to(model.device), Sizes.of(buffers.meta))
+                yield rows, answers(model, batch).cpu()
     finally:
         reader.close()
 

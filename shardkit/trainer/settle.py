@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
+import torch
+
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.source import choose_split, read_lengths
@@ -64,7 +66,12 @@ def _check_tools(config: TrainConfig) -> None:
     """Refuse what this machine cannot do."""
     if config.tensorboard is not None and find_spec("tensorboardX") is None:
         raise ConfigError("--tensorboard needs tensorboardX", hint="install it: pip install 'shardkit[tensorboard]'")
-    if config.compile and not any(map(shutil.which, COMPILERS)):
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "there is no CUDA device, or torch was built without",
+            hint="leave out --device, or install a CUDA build of torch",
+        )
+    if config.compile and config.device == "cpu" and not any(map(shutil.which, COMPILERS)):
         raise ConfigError("--compile needs a C++ compiler", hint="install g++ or clang, or leave out --compile")
 
 

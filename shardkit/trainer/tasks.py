@@ -27,10 +27,10 @@ class Task(Protocol):
         """[names] float64; 0 for what is only watched."""
 
     def sums(self, model: VisionLanguage, batch: Batch) -> Tensor:
-        """[names] float64 over a batch."""
+        """[names] float64 over a batch, where the model is."""
 
     def denominators(self, batch: Batch) -> Tensor:
-        """[names] float64 of the whole global batch; 0 for what it does not have."""
+        """[names] float64 of the whole global batch, on the host; 0 for what it does not have."""
 
     def by_sequence(self, model: VisionLanguage, batch: Batch) -> tuple[Tensor, Tensor]:
         """([S, names] sums, [S, names] what they count), float64: for evaluation."""
@@ -47,17 +47,18 @@ class TokenTask:
         return numerators(model.losses(batch), batch.objective_ids[0])
 
     def denominators(self, batch: Batch) -> Tensor:
-        return batch.denominators
+        return batch.denominators.cpu()
 
     def by_sequence(self, model: VisionLanguage, batch: Batch) -> tuple[Tensor, Tensor]:
         losses_T, objectives_T = model.losses(batch).double(), batch.objective_ids[0]
         sequences, names = len(batch.example_ids), len(self.names)
         documents_S = torch.diff(batch.sequence_starts).long()
-        sequence_D = torch.repeat_interleave(torch.arange(sequences), documents_S, output_size=int(documents_S.sum()))
+        numbers_S = torch.arange(sequences, device=documents_S.device)
+        sequence_D = torch.repeat_interleave(numbers_S, documents_S, output_size=int(documents_S.sum()))
         cells_T = sequence_D[batch.seq_idx[0].long()] * names + objectives_T
         targets_T = (objectives_T > 0).double()
         sums, counts = (
-            torch.zeros(sequences * names, dtype=torch.float64).index_add(0, cells_T, values).view(sequences, names)
+            values.new_zeros(sequences * names).index_add(0, cells_T, values).view(sequences, names)
             for values in (losses_T * targets_T, targets_T)
         )
         return sums, counts

@@ -41,6 +41,7 @@ def make_config(**changes):
         ({"lr": float("nan")}, "lr is nan"),
         ({"theta": 1.0}, r"theta is 1\.0"),
         ({"schedule": "linear"}, "schedule 'linear' is none of constant, cosine"),
+        ({"device": "abacus"}, "device 'abacus' is none of cpu, cuda"),
         ({"packer": "tetris"}, "packer 'tetris' is none of best-fit"),
         ({"objective_weights": {"text": -1.0}}, "the weight of text is -1.0"),
     ],
@@ -64,6 +65,7 @@ def test_a_resumed_run_may_change_what_its_weights_do_not_depend_on():
         {"preset": "small"}, {"positions": "learned"}, {"freeze": ("lm",)}, {"objective_weights": {"text": 1.0}},
         {"threads": 1}, {"weight_decay": 0.0}, {"clip": 2.0}, {"task": "lm"},
         {"schedule": "cosine"}, {"packer": "next-fit"}, {"mixture": {"weights": {"a": 1}}}, {"theta": 5e5}, {"compile": True},
+        {"device": "cuda"},
     ],
     ids=str,
 )  # fmt: skip
