@@ -19,6 +19,7 @@ import torch
 from shardkit.loader import Batch, StreamingLoader, sums_by_sequence
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Mixture
+from shardkit.trainer.build import repeatable
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.metrics import read_log
 
@@ -52,11 +53,12 @@ def feeding(config: TrainConfig, *, most: int = 100, rounds: int = 3) -> Feeding
 
 
 def _alone(config: TrainConfig, log: Sequence[Record]) -> float:
-    """Seconds a batch."""
-    began = time.perf_counter()
-    for batch in again(config, log):
-        _ = batch.patches
-    return (time.perf_counter() - began) / len(log)
+    """Seconds a batch, with the threads of the run: more of them would take the cores from those that decode."""
+    with repeatable(config):
+        began = time.perf_counter()
+        for batch in again(config, log):
+            _ = batch.patches
+        return (time.perf_counter() - began) / len(log)
 
 
 def again(config: TrainConfig, log: Sequence[Record]) -> Iterator[Batch]:
