@@ -76,7 +76,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--proof", action="append", choices=PROOFS, help="repeatable; all of them where none is named")
-    parser.add_argument("--quick", action="store_true", help="shorter runs, in about two minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument("--steps", action="append", default=[], metavar="RUN=N", help=f"of {', '.join(RECIPES)}")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each kind; losses are pooled by group")
     parser.add_argument("--threads", type=int, default=1, help="the model is small: more of them wait for one another")
