@@ -35,8 +35,9 @@ from shardkit.loader.masks import AttentionLayout
 from shardkit.loader.patches import cut
 from shardkit.media.processors import NORMALISATIONS
 from shardkit.media.processors.omvt import BASE
+from shardkit.prepare.report.padding import bytes_of
 from shardkit.sequence.objectives import OBJECTIVES
-from shardkit.sequence.padding import meta_bytes, padded_bytes, reference
+from shardkit.sequence.padding import padded_bytes, reference
 from shardkit.sequence.sequence import Sequence, Slot
 
 LLAMA = {"batch_size": 16, "max_tiles": 4, "tile_tokens": 1025, "tile": 448}
@@ -45,15 +46,7 @@ LLAMA = {"batch_size": 16, "max_tiles": 4, "tile_tokens": 1025, "tile": 448}
 def reference_bytes() -> dict[str, Any]:
     """Of the published batch: what crosses the bus."""
     samples = reference()
-    ours = meta_bytes(
-        tokens=int(samples.tokens.sum()),
-        documents=len(samples),
-        sequences=len(samples),
-        packs=1,
-        images=int(samples.images.sum()),
-        objectives=len(OBJECTIVES),
-    )
-    ours += int(samples.tiles.sum()) * 3 * LLAMA["tile"] ** 2
+    ours = bytes_of(samples, LLAMA)
     padded = padded_bytes(samples, **LLAMA)
     return {"ours": ours, "padded": padded, "fewer": round(padded / ours, 1)}
 

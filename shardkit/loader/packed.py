@@ -83,20 +83,20 @@ class PackedLoader(IterableDataset[Any]):
     # ------------------------------------------------------------------ of each kind
     def _own(self) -> Iterator[Batch]:
         """What an iteration in this process gives."""
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     def _hosted(self) -> Iterator[HostBatch]:
         """What an iteration gives in a worker: every n-th batch, so that the DataLoader, which asks its n workers in
         turn, restores the order."""
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     def _open(self) -> Reader | ForeignReader:
         """What reads the sequences of the plan."""
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     def _make_plan(self) -> None:
         """Set `_plan`, in a copy."""
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     @property
     def _where(self) -> str:

@@ -120,10 +120,10 @@ class _RawLoader(Generic[Row]):
 
     def _of(self, dataset: Dataset, split: str | None) -> tuple[str, Lengths]:
         """The split that is meant, and its rows."""
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     def _read(self, shards: list[int], rows: list[int]) -> list[Row]:
-        raise NotImplementedError
+        raise NotImplementedError  # what each kind of loader says; this class alone is none
 
     def __len__(self) -> int:
         """Batches of the epoch that the loader is in, or of all `epochs` where given; the same on every rank."""

@@ -12,7 +12,6 @@ import time
 import pytest
 from torch.utils.data import DataLoader
 
-from shardkit.cli import run
 from shardkit.errors import ConfigError, IntegrityError, ResumeError, SourceError
 from shardkit.loader import Promise, StreamingLoader
 from shardkit.store.dataset import Dataset
@@ -307,51 +306,6 @@ def test_s3_gives_what_the_folder_gives(copied, cache, tokens, caplog):
         put("data/tokens/manifest.json", b"")
         with pytest.raises(IntegrityError, match="the manifest is no JSON"):
             StreamingLoader("s3://bucket/data/tokens", **settings)
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """Where commands keep their cache."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-def answer(capsys, *arguments):
-    """Exit code and JSON of a command."""
-    capsys.readouterr()
-    code = run([str(argument) for argument in (*arguments, "--json", "--quiet")])
-    return code, json.loads(capsys.readouterr().out)
-
-
-def test_commands_take_a_url(server, home, copied, tokens, capsys):
-    url = f"{server.url}/tokens"
-
-    code, planned = answer(capsys, "plan", url, "--max-tokens", 256)
-    assert code == 0
-    assert planned["plan"] == answer(capsys, "plan", tokens, "--max-tokens", 256)[1]["plan"]
-    assert not server.shards(), "a plan is made from lengths alone"
-
-    code, verified = answer(capsys, "verify", url)
-    assert (code, verified["ok"], verified["problems"]) == (0, True, [])
-    assert verified["files"] == answer(capsys, "verify", copied)[1]["files"]
-    shard = Dataset.open(copied).sequence_shards[0]
-    content = bytearray(shard.path.read_bytes())
-    content[5] ^= 0xFF
-    shard.path.write_bytes(content)
-    code, verified = answer(capsys, "verify", url)
-    assert (code, len(verified["problems"])) == (5, 1)
-    assert shard.name in verified["problems"][0]
-    assert (home / ".cache" / "shardkit" / "datasets").is_dir()
-
-
-def test_a_run_trains_behind_a_url(server, home, tokens, tmp_path, capsys):
-    options = ["--task", "vlm-align", "--steps", 2, "--max-tokens", 256, "--threads", 1]
-    losses = []
-    for number, data in enumerate((f"{server.url}/tokens", tokens)):
-        capsys.readouterr()
-        assert run([*map(str, ["train", "--data", data, "--out", tmp_path / f"run{number}", *options])]) == 0
-        losses.append(json.loads(capsys.readouterr().out.strip().split("\n")[-1])["weights_digest"])
-    assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize(

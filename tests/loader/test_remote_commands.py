@@ -127,3 +127,35 @@ def test_a_run_goes_on_with_the_decoder_that_it_began_with(tokens, tmp_path, cap
     assert train("--steps", 1, "--decoder", "turbo") == 0
     assert train("--steps", 2, "--resume") == 7
     assert "(decoder: turbo -> pillow)" in capsys.readouterr().err
+
+
+def test_commands_take_a_url(home, copied, tokens, capsys):
+    with servers.http(copied.parent) as server:
+        url = f"{server.url}/tokens"
+
+        code, planned = answer(capsys, "plan", url, "--max-tokens", 256)
+        assert code == 0
+        assert planned["plan"] == answer(capsys, "plan", tokens, "--max-tokens", 256)[1]["plan"]
+        assert not server.shards(), "a plan is made from lengths alone"
+
+        code, verified = answer(capsys, "verify", url)
+        assert (code, verified["ok"], verified["problems"]) == (0, True, [])
+        assert verified["files"] == answer(capsys, "verify", copied)[1]["files"]
+        shard = Dataset.open(copied).sequence_shards[0]
+        content = bytearray(shard.path.read_bytes())
+        content[5] ^= 0xFF
+        shard.path.write_bytes(content)
+        code, verified = answer(capsys, "verify", url)
+        assert (code, len(verified["problems"])) == (5, 1)
+        assert shard.name in verified["problems"][0]
+        assert (home / ".cache" / "shardkit" / "datasets").is_dir()
+
+
+def test_a_run_trains_behind_a_url(server, home, tokens, tmp_path, capsys):
+    options = ["--task", "vlm-align", "--steps", 2, "--max-tokens", 256, "--threads", 1]
+    losses = []
+    for number, data in enumerate((f"{server.url}/tokens", tokens)):
+        capsys.readouterr()
+        assert run([*map(str, ["train", "--data", data, "--out", tmp_path / f"run{number}", *options])]) == 0
+        losses.append(json.loads(capsys.readouterr().out.strip().split("\n")[-1])["weights_digest"])
+    assert losses[0] == losses[1]

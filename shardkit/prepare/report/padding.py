@@ -94,7 +94,7 @@ def run(config: PaddingConfig) -> dict[str, Any]:
     """
     if config.dataset is None:
         samples = reference()
-        return {"packed": None, **_padded(samples, LLAMA, config), "packed_bytes": _bytes_of(samples, LLAMA)}
+        return {"packed": None, **_padded(samples, LLAMA, config), "packed_bytes": bytes_of(samples, LLAMA)}
     dataset = Dataset.open(config.dataset, base=config.bases, remote=config.remote)
     if not dataset.has_table("lengths"):
         raise ConfigError(
@@ -151,7 +151,7 @@ def _padded(samples: Samples, tiles: dict[str, int] | None, config: PaddingConfi
     }
 
 
-def _bytes_of(samples: Samples, tiles: dict[str, int]) -> int:
+def bytes_of(samples: Samples, tiles: dict[str, int]) -> int:
     """Bytes of samples as one pack of a host batch."""
     words = meta_bytes(
         tokens=int(samples.tokens.sum()),
