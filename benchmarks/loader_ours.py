@@ -8,7 +8,7 @@ floors and the peers read: the same keys, texts and bytes.
 
     raw      ours: id, token ids and stored bytes by RawSequenceLoader, in the order of plans; shards checked when opened,
              and block by block (`raw_read`). floor: slices of one mapped file, in a shuffled order
-    rgb      ours: the loader's decoder at full scale. floor: a bare loop over slices, into memory that is used again
+    rgb      the loader's decoder at full scale and bare loops, into memory that is used again, in turns (`measure floor`)
     packed   ours: StreamingLoader, its defaults (pillow) and turbo. floor: decode and resize alone, in two threads
 """
 
@@ -189,9 +189,6 @@ def measure_ours(work: Path, seconds: float, repeats: int) -> dict[str, Any]:
         # One loader for all epochs, as trainers have; what it checks once is part of the first.
         with raw_loader(work, verify) as raw:
             found[name] = common.rate(lambda r=raw: r, len, seconds)
-    pictures = [data for _, _, images in Samples(work / "samples") for data in images]
-    for threads in (1, THREADS):
-        found[f"rgb_{threads}"] = decoding(pictures, our_decode, seconds, threads)
     for side in SIDES:
         for decoder in DECODERS:
             for verify in ("open", "read"):
@@ -249,19 +246,38 @@ def scratch() -> turbo.Scratch:
 
 
 # ---------------------------------------------------------------------- floors
-def decoding(pictures: list[bytes], decode: Callable[[bytes], None], seconds: float, threads: int) -> dict[str, float]:
-    """Pictures a second, by the wall clock and by seconds of the processor; every eighth, so that all kinds are there."""
-    decode(pictures[0])
+def decoding(
+    pictures: list[bytes], decoders: dict[str, Callable[[bytes], None]], seconds: float, threads: int
+) -> dict[str, dict[str, float]]:
+    """Pictures a second of each decoder, by the wall clock and by seconds of the processor.
+
+    They take turns at 64 pictures, each of them as often first, when nothing is in the caches, so that the machine is the same
+    for all; every eighth picture, so that all kinds are there.
+    """
     part = pictures[::8]
-    number, began, began_cpu = 0, time.perf_counter(), time.process_time()
+    spent = {name: [0.0, 0.0] for name in decoders}
+    for decode in decoders.values():
+        decode(part[0])
+    names = list(decoders)
+    number, began = 0, time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        while time.perf_counter() - began < seconds:
+        while time.perf_counter() - began < seconds * len(decoders):
             for start in range(0, len(part), 64):
-                list(pool.map(decode, part[start : start + 64])) if threads > 1 else [
-                    decode(one) for one in part[start : start + 64]
-                ]
-                number += len(part[start : start + 64])
-    return {"wall": number / (time.perf_counter() - began), "cpu": number / (time.process_time() - began_cpu)}
+                turn = part[start : start + 64]
+                names.append(names.pop(0))
+                for name in names:
+                    decode = decoders[name]
+                    before = (time.perf_counter(), time.process_time())
+                    if threads > 1:
+                        list(pool.map(decode, turn))
+                    else:
+                        for one in turn:
+                            decode(one)
+                    after = (time.perf_counter(), time.process_time())
+                    for clock in (0, 1):
+                        spent[name][clock] += after[clock] - before[clock]
+                number += len(turn)
+    return {name: {"wall": number / wall, "cpu": number / cpu} for name, (wall, cpu) in spent.items()}
 
 
 def bare_exact(data: bytes) -> None:
@@ -318,12 +334,13 @@ def measure_floor(work: Path, seconds: float, _repeats: int) -> dict[str, Any]:
     found: dict[str, Any] = {"first_batch_seconds": time.perf_counter() - began}
     found["raw"] = common.rate(batches, len, seconds)
     pictures = [data for _, _, images in samples for data in images]
-    for name, decode in {"exact": bare_exact, "fast": bare_fast, "pillow": bare_pillow}.items():
-        for threads in (1, THREADS):
-            found[f"rgb_{name}_{threads}"] = decoding(pictures, decode, seconds, threads)
+    decoders = {"ours": our_decode, "exact": bare_exact, "fast": bare_fast, "pillow": bare_pillow}
+    for threads in (1, THREADS):
+        for name, rates in decoding(pictures, decoders, seconds, threads).items():
+            found[f"rgb_{name}_{threads}"] = rates
     for side in SIDES:
-        for decoder in DECODERS:
-            found[f"packed_{side}_{decoder}"] = decoding(pictures, bare_square(side, decoder), seconds, THREADS)
+        bare = {f"packed_{side}_{decoder}": bare_square(side, decoder) for decoder in DECODERS}
+        found |= decoding(pictures, bare, seconds, THREADS)
     found["private_mb"] = common.private_mb()
     return found
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from shardkit.digest import mix64
-from shardkit.errors import ShardkitError
 from shardkit.loader.batch import BatchInfo, Buffers, HostBatch, lay_out
 from shardkit.loader.choices import Rank
 from shardkit.loader.jpegs import encode
@@ -23,6 +21,7 @@ from shardkit.loader.pictures import Jpeg
 from shardkit.loader.quarantine import mask, unreadable, with_entry
 from shardkit.loader.reader import Reader
 from shardkit.loader.rows import Loaded
+from shardkit.loader.threads import executor
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.part import Part, part_of
 from shardkit.sequence.plan import Plan, Step, shares
@@ -34,35 +33,42 @@ if TYPE_CHECKING:
     from shardkit.loader.foreign.reader import ForeignReader
 
 
+AT_ONCE = 8
+"""Pictures that are handed to a thread together: to hand over each would cost a twentieth of what a small one takes."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Picture:
-    """A slot whose pixels are on their way."""
+    """A slot, and where its pixels go."""
 
     sequence: int
     """Place of its sequence in the batch."""
     loaded: Loaded
     slot: Slot
-    decode: Callable[[], Jpeg | None]
-    future: Future[Jpeg | None] | None
+    place: npt.NDArray[np.uint8]
+    """[H, W, 3]"""
 
-    def wait(self) -> Jpeg | None:
-        """Until its pixels are there; decodes them here where no thread does. What is left to the device is returned."""
-        return self.decode() if self.future is None else self.future.result()
+
+Outcome = Jpeg | None | BadMedia
+"""Of a picture: left to the device, there, or why it cannot be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Pending:
+class _Begun:
+    """A batch whose pictures are on their way."""
+
     step: Step
     sequences: list[Loaded]
     rows: list[tuple[int, int]]
     buffers: Buffers
     timing: Timing
-    pictures: list[_Picture] = field(default_factory=list)
+    pictures: list[_Picture]
+    outcomes: list[Future[list[Outcome]]]
+    """Of the pictures in their order, some at a time."""
 
     def cancel(self) -> None:
-        for picture in self.pictures:
-            if picture.future is not None:
-                picture.future.cancel()
+        for some in self.outcomes:
+            some.cancel()
 
 
 class Assembler:
@@ -101,37 +107,39 @@ class Assembler:
         self._metadata = metadata
         self._dataset = dataset
         self._views = views
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shardkit-decode") if threads else None
+        self._threads = threads
+        self._begins = executor(min(1, threads), "begin")
+        """One thread, because sequences are read by one; it is beside the consumer, whose steps it would make longer."""
+        self._decodes = executor(threads, "decode")
 
     def batches(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
         """The batches of `steps`, in their order.
 
         An error is raised in the place of the batch it belongs to, when those before it were handed out.
         """
-        pending: deque[_Pending] = deque()
-        failed: ShardkitError | None = None
+        pending: deque[Future[_Begun]] = deque()
         try:
             for step in steps:
-                try:
-                    pending.append(self._begin(step))
-                except ShardkitError as error:
-                    failed = error
-                    break
+                previous = pending[-1] if pending else None
+                pending.append(self._begins.submit(self._begin, step, previous))
                 if len(pending) > self._ahead:
-                    yield self._finish(pending.popleft())
+                    yield self._finish(pending.popleft().result())
             while pending:
-                yield self._finish(pending.popleft())
-            if failed is not None:
-                raise failed
+                yield self._finish(pending.popleft().result())
         finally:
             for begun in pending:
-                begun.cancel()
+                if not begun.cancel():
+                    # Not waited for: it may be fetching a shard.
+                    begun.add_done_callback(_cancel)
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._begins, self._decodes):
+            threads.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self, step: Step) -> _Pending:
+    def _begin(self, step: Step, previous: Future[_Begun] | None) -> _Begun:
+        if previous is not None:
+            # Where that one failed, so does this: what is damaged is not fetched again.
+            previous.result()
         began = time.perf_counter()
         plan, lengths = self._plan, self._plan.lengths
         own = shares(plan.costs(step.packs), self._rank.world_size)[self._rank.rank]
@@ -146,27 +154,48 @@ class Assembler:
             form=self._reader.form,
         )
         timing = Timing(pack_seconds=time.perf_counter() - began)
-        pending = _Pending(step=step, sequences=sequences, rows=rows, buffers=buffers, timing=timing)
-        seed = plan.settings.seed
         slots = [
             (number, loaded, slot)
             for number, loaded in enumerate(sequences)
             for slot in sorted(loaded.sequence.slots, key=lambda slot: slot.start)
         ]
-        for (number, loaded, slot), place in zip(slots, buffers.places, strict=True):
-            chance = mix64(seed, step.epoch, loaded.example_id, slot.image) if self._views else None
-            decode = partial(self._decode, timing, loaded, slot, place, chance)
-            future = self._threads.submit(decode) if self._threads else None
-            pending.pictures.append(_Picture(sequence=number, loaded=loaded, slot=slot, decode=decode, future=future))
-        return pending
+        pictures = [
+            _Picture(sequence=number, loaded=loaded, slot=slot, place=place)
+            for (number, loaded, slot), place in zip(slots, buffers.places, strict=True)
+        ]
+        # Of a few pictures each thread has its part.
+        size = max(1, min(AT_ONCE, -(-len(pictures) // max(1, self._threads))))
+        return _Begun(
+            step=step,
+            sequences=sequences,
+            rows=rows,
+            buffers=buffers,
+            timing=timing,
+            pictures=pictures,
+            outcomes=[
+                self._decodes.submit(self._decode, pictures[start : start + size], step.epoch, timing)
+                for start in range(0, len(pictures), size)
+            ],
+        )
 
-    def _decode(
-        self, timing: Timing, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8], chance: int | None
-    ) -> Jpeg | None:
-        began = time.perf_counter()
-        size, left = self._reader.picture(loaded, slot, place, chance)
-        timing.decoded.append((size, time.perf_counter() - began))
-        return left
+    def _decode(self, pictures: list[_Picture], epoch: int, timing: Timing) -> list[Outcome]:
+        """Fill the places of some pictures."""
+        outcomes: list[Outcome] = []
+        seed = self._plan.settings.seed
+        for picture in pictures:
+            began = time.perf_counter()
+            loaded, slot, place = picture.loaded, picture.slot, picture.place
+            chance = mix64(seed, epoch, loaded.example_id, slot.image) if self._views else None
+            try:
+                size, left = self._reader.picture(loaded, slot, place, chance)
+            except BadMedia as bad:
+                # What is masked is a part of the bytes that are compared.
+                place[...] = 0
+                outcomes.append(bad)
+            else:
+                timing.decoded.append((size, time.perf_counter() - began))
+                outcomes.append(left)
+        return outcomes
 
     def _sequence(self, shard: int, row: int, member: int) -> Loaded:
         """A sequence, or the part of it that a pack has."""
@@ -175,44 +204,48 @@ class Assembler:
             return replace(loaded, sequence=part_of(loaded.sequence, member))
         return loaded
 
-    def _finish(self, pending: _Pending) -> HostBatch:
+    def _finish(self, begun: _Begun) -> HostBatch:
         jpegs: list[Jpeg | None] = []
         bad: list[tuple[_Picture, BadMedia]] = []
-        for picture in pending.pictures:
-            try:
-                jpegs.append(picture.wait())
-            except BadMedia as error:
+        outcomes = (outcome for some in begun.outcomes for outcome in some.result())
+        for picture, outcome in zip(begun.pictures, outcomes, strict=True):
+            if isinstance(outcome, BadMedia):
                 if self._on_bad == "raise":
-                    pending.cancel()
-                    where = self._reader.place(picture.loaded)
-                    raise unreadable(picture.slot.image, where, error) from error
-                jpegs.append(None)
-                bad.append((picture, error))
-        step, rank, meta = pending.step, self._rank, pending.buffers.meta
+                    begun.cancel()
+                    raise unreadable(picture.slot.image, self._reader.place(picture.loaded), outcome) from outcome
+                bad.append((picture, outcome))
+            jpegs.append(None if isinstance(outcome, BadMedia) else outcome)
+        step, rank, meta = begun.step, self._rank, begun.buffers.meta
         info = BatchInfo(
             batch_id=f"{self._plan.digest}/{step.epoch}/{step.step}/{rank.rank}of{rank.world_size}",
             epoch=step.epoch,
             step=step.step,
-            example_ids=tuple(loaded.example_id for loaded in pending.sequences),
-            sources=tuple(loaded.source for loaded in pending.sequences),
-            rows=tuple(pending.rows),
+            example_ids=tuple(loaded.example_id for loaded in begun.sequences),
+            sources=tuple(loaded.source for loaded in begun.sequences),
+            rows=tuple(begun.rows),
             quarantined=(),
             after=step.after,
             global_sequences=sum(len(pack) for pack in step.packs),
             dataset="" if self._dataset is None else self._dataset.where,
             dataset_id="" if self._dataset is None else self._dataset.id,
             figures=figures(
-                pending.sequences,
-                pending.buffers.sizes.num_packs * self._plan.settings.max_tokens,
-                pending.timing,
+                begun.sequences,
+                begun.buffers.sizes.num_packs * self._plan.settings.max_tokens,
+                begun.timing,
             ),
-            metadata=tuple(map(self._reader.metadata, pending.sequences)) if self._metadata else None,
+            metadata=tuple(map(self._reader.metadata, begun.sequences)) if self._metadata else None,
         )
         for picture, reason in bad:
-            meta = mask(meta, pending.buffers.sizes, picture.sequence)
+            meta = mask(meta, begun.buffers.sizes, picture.sequence)
             info = with_entry(info, picture.sequence, picture.slot.image, reason)
-        host = HostBatch(meta=meta, pixels=pending.buffers.pixels, info=info)
+        host = HostBatch(meta=meta, pixels=begun.buffers.pixels, info=info)
         if not any(jpegs):
             return host
-        wheres = [self._reader.place(picture.loaded) for picture in pending.pictures]
-        return encode(host, pending.buffers.places, jpegs, wheres, on_bad=self._on_bad, decoder=self._decoder)
+        wheres = [self._reader.place(picture.loaded) for picture in begun.pictures]
+        return encode(host, begun.buffers.places, jpegs, wheres, on_bad=self._on_bad, decoder=self._decoder)
+
+
+def _cancel(begun: Future[_Begun]) -> None:
+    """What the batch asked of others, if it was begun."""
+    if begun.exception() is None:
+        begun.result().cancel()

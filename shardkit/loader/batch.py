@@ -295,6 +295,7 @@ def lay_out(
     documents = _document_starts(sequences)
     table: list[list[int]] = []
     places: list[ImagePlace] = []
+    gaps: list[slice] = []
     offset = 0
     for number, (sequence, start) in enumerate(zip(sequences, starts.tolist(), strict=False)):
         for slot in sorted(sequence.slots, key=lambda slot: slot.start):
@@ -308,6 +309,7 @@ def lay_out(
             )
             places.append(place)
             offset += -(-place.size // ALIGN) * ALIGN
+            gaps.append(slice(place.offset + place.size, offset))
     sizes = Sizes(
         num_tokens=int(starts[-1]),
         num_documents=len(documents) - 1,
@@ -317,9 +319,10 @@ def lay_out(
         form=form,
         images=tuple(places),
     )
-    # Zeros, not fresh memory: gaps between images are part of the bytes that are compared.
-    pixels = torch.zeros(offset, dtype=torch.uint8)
+    pixels = torch.empty(offset, dtype=torch.uint8)
     view = pixels.numpy()
+    for gap in gaps:
+        view[gap] = 0  # they are part of the bytes that are compared
     return Buffers(
         meta=torch.from_numpy(_words(packs, table, denominators, sizes)),
         pixels=pixels,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import io
-import struct
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -28,11 +27,12 @@ Pixels = npt.NDArray[np.uint8]
 FRAMES = (0xC0, 0xC1, 0xC2)
 """Baseline, extended and progressive frames, Huffman coded."""
 _SOS, _EXIF, _ICC, _ADOBE = 0xDA, 0xE1, 0xE2, 0xEE
+_TELLING = (_EXIF, _ICC, _ADOBE)
 _YCBCR = 1
 _COMPONENTS = ((1,), (1, 2, 3), (0, 1, 2))
 SCALES = (1, 2, 4, 8)
 """How much smaller a picture can be decoded. The scales between them are no faster, and not as near to an average."""
-_FILLED = 128
+_FILLED = b"\x80" * 3
 """Grey of what libjpeg fills up; see `shardkit.media.premature`."""
 
 
@@ -63,29 +63,31 @@ def plain_size(data: bytes | memoryview) -> tuple[int, int] | None:
     view = memoryview(data).cast("B")
     if bytes(view[:2]) != b"\xff\xd8":
         return None
-    at, transform = 2, _YCBCR
+    at, transform, end = 2, _YCBCR, len(view)
     size: tuple[int, int] | None = None
     components: tuple[int, ...] = ()
-    while at + 4 <= len(view) and view[at] == 0xFF:
+    while at + 4 <= end and view[at] == 0xFF:
         marker = view[at + 1]
-        (length,) = struct.unpack_from(">H", view, at + 2)
-        body = view[at + 4 : at + 2 + length]
-        if marker == 0xFF or 0xD0 <= marker <= 0xD9 or len(body) != length - 2:
+        behind = at + 2 + (view[at + 2] << 8 | view[at + 3])
+        if marker == 0xFF or 0xD0 <= marker <= 0xD9 or not at + 4 <= behind <= end:
             return None
         if marker == _SOS:
             break
-        if marker == _ICC and bytes(body[:12]) == b"ICC_PROFILE\0":
-            return None
-        if marker == _EXIF and not _upright(bytes(body)):
-            return None
-        if marker == _ADOBE and bytes(body[:5]) == b"Adobe":
-            transform = body[11] if len(body) > 11 else 0
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            body = bytes(view[at + 4 : behind])
             if marker not in FRAMES or size is not None or len(body) < 6 or body[0] != 8:
                 return None
-            size = struct.unpack_from(">HH", body, 1)
-            components = tuple(body[6 + 3 * number] for number in range(body[5]) if 6 + 3 * number < len(body))
-        at += 2 + length
+            size = (body[1] << 8 | body[2], body[3] << 8 | body[4])
+            components = tuple(body[6 : 6 + 3 * body[5] : 3])
+        elif marker in _TELLING:
+            body = bytes(view[at + 4 : behind])
+            if marker == _ICC and body[:12] == b"ICC_PROFILE\0":
+                return None
+            if marker == _EXIF and not _upright(body):
+                return None
+            if marker == _ADOBE and body[:5] == b"Adobe":
+                transform = body[11] if len(body) > 11 else 0
+        at = behind
     else:
         return None
     if size is None or 0 in size or components not in _COMPONENTS or size[0] * size[1] > PILLOW_MAX_PIXELS:
@@ -124,7 +126,7 @@ def decode_plain(data: bytes | memoryview, size: tuple[int, int], scratch: Scrat
         return None
     if pixels.shape[:2] != (height, width):
         return None
-    return None if (pixels[-1, -1] == _FILLED).all() else pixels
+    return None if pixels[-1, -1].tobytes() == _FILLED else pixels
 
 
 @functools.cache
