@@ -148,7 +148,7 @@ def rows(figures: Figures) -> list[dict[str, Any]]:
     for name in figures.rounds:
         row: dict[str, Any] = {"loader": name}
         if name == "ours":
-            row |= {"raw": figures.get(name, "raw"), "rgb": figures.get("floor", "rgb_ours_2")}
+            row |= {"raw": figures.get("floor", "raw_ours"), "rgb": figures.get("floor", "rgb_ours_2")}
             row |= {f"packed {side}": figures.get(name, f"packed_{side}_pillow") for side in SIDES}
             row |= {f"same {side}": figures.get(name, f"packed_{side}_turbo") for side in SIDES}
         elif name == "floor":
@@ -172,8 +172,8 @@ def ratios(figures: Figures, peers: list[str], clock: str) -> dict[str, Any]:
     raw = [figures.get("floor", "raw", clock), *(figures.best(name, "raw", clock) for name in peers)]
     bare = max(figures.get("floor", f"rgb_{kind}_1", "cpu") for kind in ("exact", "fast", "pillow"))
     found: dict[str, Any] = {
-        "raw_over_floor": figures.get("ours", "raw", clock) / max(raw),
-        "raw_checked_over_floor": figures.get("ours", "raw_read", clock) / max(raw),
+        "raw_over_floor": figures.get("floor", "raw_ours", clock) / max(raw),
+        "raw_checked_over_floor": figures.get("floor", "raw_ours_read", clock) / max(raw),
         # A core's share of the work is a question of processor seconds on any clock.
         "decoded_over_floor": figures.get("floor", "rgb_ours_1", "cpu") / bare,
         "decoded_over_same_pixels": figures.get("floor", "rgb_ours_1", "cpu")

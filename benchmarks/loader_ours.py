@@ -6,8 +6,8 @@
 `prepare` makes the corpus, ingests and tokenizes it for both sides, and writes what ingest kept as the samples that the
 floors and the peers read: the same keys, texts and bytes.
 
-    raw      ours: id, token ids and stored bytes by RawSequenceLoader, in the order of plans; shards checked when opened,
-             and block by block (`raw_read`). floor: slices of one mapped file, in a shuffled order
+    raw      id, token ids and stored bytes by RawSequenceLoader, in the order of plans, shards checked when opened or block
+             by block; and slices of one mapped file, in a shuffled order: in turns (`measure floor`)
     rgb      the loader's decoder at full scale and bare loops, into memory that is used again, in turns (`measure floor`)
     packed   ours: StreamingLoader, its defaults (pillow) and turbo. floor: decode and resize alone, in two threads
 """
@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import loader_samples as common
@@ -44,6 +45,7 @@ from shardkit.store.dataset import Dataset
 SIDES = (224, 448)
 THREADS = 2
 DECODERS = ("pillow", "turbo")
+CLOCKS = ("wall", "cpu")
 
 
 # ---------------------------------------------------------------------- making the samples
@@ -184,11 +186,6 @@ def measure_ours(work: Path, seconds: float, repeats: int) -> dict[str, Any]:
     next(iter(loader))
     found: dict[str, Any] = {"first_batch_seconds": time.perf_counter() - began}
     loader.close()
-    for verify in ("open", "read"):
-        name = "raw" if verify == "open" else "raw_read"
-        # One loader for all epochs, as trainers have; what it checks once is part of the first.
-        with raw_loader(work, verify) as raw:
-            found[name] = common.rate(lambda r=raw: r, len, seconds)
     for side in SIDES:
         for decoder in DECODERS:
             for verify in ("open", "read"):
@@ -320,6 +317,18 @@ def bare_square(side: int, decoder: str) -> Callable[[bytes], None]:
     return decode
 
 
+def raw_rates(work: Path, bare: Callable[[], Iterator[list[Any]]], seconds: float) -> dict[str, dict[str, float]]:
+    """Medians of three turns; each loader does all of its epochs, as trainers do, and checks once what it checks once."""
+    with raw_loader(work, "open") as opened, raw_loader(work, "read") as read:
+        contenders: dict[str, Callable[[], Any]] = {
+            "raw": bare,
+            "raw_ours": lambda: opened,
+            "raw_ours_read": lambda: read,
+        }
+        turns = [{name: common.rate(one, len, seconds / 2) for name, one in contenders.items()} for _ in range(3)]
+    return {name: {clock: median(turn[name][clock] for turn in turns) for clock in CLOCKS} for name in contenders}
+
+
 def measure_floor(work: Path, seconds: float, _repeats: int) -> dict[str, Any]:
     began = time.perf_counter()
     samples = Samples(work / "samples")
@@ -332,7 +341,7 @@ def measure_floor(work: Path, seconds: float, _repeats: int) -> dict[str, Any]:
 
     next(batches())
     found: dict[str, Any] = {"first_batch_seconds": time.perf_counter() - began}
-    found["raw"] = common.rate(batches, len, seconds)
+    found |= raw_rates(work, batches, seconds)
     pictures = [data for _, _, images in samples for data in images]
     decoders = {"ours": our_decode, "exact": bare_exact, "fast": bare_fast, "pillow": bare_pillow}
     for threads in (1, THREADS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--shared", metavar="DIR", help="shared data and cases (default: ../shared beside the repository)")
     group.addoption("--cases", metavar="DIR", help="the case corpus (default: SHARED/cases)")
     group.addoption("--torture", metavar="DIR", help="hostile and odd pictures (default: SHARED/data/image_torture)")
+
+
+def pytest_configure() -> None:
+    # What a shell starts in the background ignores Ctrl-C, and so does every process that a test starts there.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _folder(config: pytest.Config, option: str, *below: str) -> Path:

@@ -307,7 +307,9 @@ def test_interrupt(clean, rounds):
         _, err = one.communicate(timeout=30)
         assert one.returncode == (130 if number % 2 == 0 else -signal.SIGKILL)
         if number % 2 == 0:
-            assert err == "interrupted\n"
+            # Beside it at most what a thread of Python's says in a worker that was handing over when its parent left.
+            assert "interrupted\n" in err
+            assert err.count("Traceback") == err.count("in _serve") == err.count("ConnectionResetError:"), err
         deadline = time.monotonic() + 30
         while not gone(pids):
             assert time.monotonic() < deadline, "a worker outlived its parent"
