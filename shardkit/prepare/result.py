@@ -36,6 +36,11 @@ class StageResult:
         }
 
 
+def example_counts(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest counts in examples, out of all that it counts."""
+    return {name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")}
+
+
 def stage_result(
     output: Path | None,
     dataset: Dataset | None,
@@ -54,6 +59,6 @@ def stage_result(
         path=output if dataset else None,
         dataset_id=dataset.id if dataset else None,
         unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        counts=example_counts(counts),
         report=report,
     )

@@ -11,6 +11,7 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig, ConcatResult
 from shardkit.prepare.concat.fit import check_fit, tokenized
 from shardkit.prepare.concat.join import Joined
+from shardkit.prepare.result import example_counts
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
@@ -67,12 +68,11 @@ def run(config: ConcatConfig) -> ConcatResult:
 def _result(
     config: ConcatConfig, dataset: Dataset | None, joined: Joined, tally: Tally, *, unchanged: bool = False
 ) -> ConcatResult:
-    counts = tally.to_json()
     return ConcatResult(
         path=config.output if dataset else None,
         dataset_id=dataset.id if dataset else None,
         unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        counts=example_counts(tally.to_json()),
         totals=joined.totals(),
         num_shards=len(joined.shards) + len(joined.sequences),
     )

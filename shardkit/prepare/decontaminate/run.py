@@ -33,6 +33,7 @@ from shardkit.prepare.decontaminate.view import Read
 from shardkit.prepare.dedup.inputs import Inputs, open_inputs
 from shardkit.prepare.dedup.names import Names
 from shardkit.prepare.dedup.report import guard
+from shardkit.prepare.result import example_counts
 from shardkit.prepare.selection import Selection
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
@@ -245,7 +246,7 @@ def _result(
         path=path,
         dataset_id=None if dataset is None else dataset.id,
         unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        counts=example_counts(counts),
         report=report,
         self_test=test,
     )

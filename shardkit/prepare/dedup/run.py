@@ -8,7 +8,7 @@ The result depends on the content of the examples alone: not on workers, nor on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,7 @@ from shardkit.prepare.dedup.rewrite import emptied_lines, rewrite
 from shardkit.prepare.dedup.signatures import sign
 from shardkit.prepare.dedup.tuples import alive_rows
 from shardkit.prepare.dedup.view import View
+from shardkit.prepare.result import example_counts
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
@@ -283,7 +284,12 @@ def _dry(config: DedupConfig, inputs: Inputs, on_progress: Progress) -> DedupRes
     except SourceError as error:
         refused = error.what
     return DedupResult(
-        path=None, dataset_id=None, unchanged=False, counts=_counts(tally.to_json()), report=report, refused=refused
+        path=None,
+        dataset_id=None,
+        unchanged=False,
+        counts=example_counts(tally.to_json()),
+        report=report,
+        refused=refused,
     )
 
 
@@ -292,10 +298,6 @@ def _result(config: DedupConfig, dataset: Dataset, *, unchanged: bool) -> DedupR
         path=config.output,
         dataset_id=dataset.id,
         unchanged=unchanged,
-        counts=_counts(dataset.manifest.counts),
+        counts=example_counts(dataset.manifest.counts),
         report=dataset.manifest.report,
     )
-
-
-def _counts(counts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")}

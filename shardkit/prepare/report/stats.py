@@ -23,6 +23,7 @@ from shardkit.prepare.dedup.names import Names
 from shardkit.prepare.report.chain import balance, chain
 from shardkit.prepare.report.measure import MODALITIES, Measured, measure
 from shardkit.prepare.report.shares import Dimension, Numbers, sequence_units, shares
+from shardkit.prepare.result import example_counts
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
 from shardkit.text import language
@@ -94,13 +95,12 @@ def run(config: StatsConfig, on_progress: Progress = silent) -> dict[str, Any]:
     codes, names = rows.sources.sorted()
     cells = _cells(rows, codes, names, splits, dataset.splits)
     _add_tokens(cells, dataset)
-    counts = dataset.manifest.counts
     return {
         "dataset": dataset.where,
         "id": dataset.id,
         "stage": dataset.stage,
         "splits": list(dataset.splits),
-        **{name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        **example_counts(dataset.manifest.counts),
         "accounts": accounts,
         "totals": _sum(cell for row in cells.values() for cell in row.values()),
         "by_source": {source: _sum(row.values()) for source, row in sorted(cells.items())},

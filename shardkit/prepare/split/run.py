@@ -15,6 +15,7 @@ import numpy.typing as npt
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, IntegrityError, SourceError
 from shardkit.prepare.dedup.inputs import Inputs
+from shardkit.prepare.result import example_counts
 from shardkit.prepare.split import earlier, write, write_sequences
 from shardkit.prepare.split.assign import check_not_empty
 from shardkit.prepare.split.config import SplitConfig, SplitResult
@@ -319,6 +320,6 @@ def _result(
         dataset_id=dataset.id if dataset else None,
         unchanged=unchanged,
         names=config.names,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        counts=example_counts(counts),
         report=report,
     )

@@ -25,6 +25,7 @@ from shardkit.prepare.lineage.forget.proof import Forgotten, prove
 from shardkit.prepare.lineage.forget.reasons import CODES, REASONS
 from shardkit.prepare.lineage.forget.tables import provenance, tables
 from shardkit.prepare.lineage.forget.write import Kept, totals, write
+from shardkit.prepare.result import example_counts
 from shardkit.prepare.shrink.origin import originals
 from shardkit.prepare.split.sequences import is_tokenized
 from shardkit.records import Exclusion, Tally
@@ -190,7 +191,7 @@ def _result(
         path=config.output if dataset else None,
         dataset_id=dataset.id if dataset else None,
         unchanged=unchanged,
-        counts={name: counts[name] for name in ("read", "kept", "excluded", "excluded_by_reason")},
+        counts=example_counts(counts),
         report=report,
         proof=proof,
         also=tuple(holders(config.also, forgotten)),
