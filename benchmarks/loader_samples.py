@@ -257,7 +257,8 @@ def private_mb() -> float:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean", "Private_Dirty")))
+        # What a process maps of a file and nobody else does is Private_Clean.
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
     return total / 1024
 
 
