@@ -16,8 +16,9 @@ from shardkit.prepare.ingest.containers.mds import index_beside
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
 from shardkit.prepare.ingest.containers.side_table import tables_beside
-from shardkit.prepare.ingest.containers.streams import Damaged, Stream
+from shardkit.prepare.ingest.containers.streams import Damaged, Stream, as_utf8
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
+from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.roots import Roots
 from shardkit.prepare.ingest.units import InputFile
 
@@ -28,6 +29,9 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Suffix -> containers that it may promise; a suffix of compression behind it is looked through."""
 _COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".br", ".snappy")
+_PACKED = (".zip", ".7z", ".rar", ".tar", ".tgz", ".xz", *_COMPRESSED)
+"""Ends of files that hold others."""
+_HELP = "see `shardkit ingest --help` for the kinds of input of each format"
 _LISTS = ("lines", "json")
 """Containers whose suffix says little: a file found in a folder is looked into. So is a .txt that may be a table."""
 _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
@@ -115,7 +119,7 @@ def list_inputs(
         raise SourceError(
             f"there is nothing here that {config.format} reads",
             where=", ".join(sorted(map(str, config.paths))),
-            hint="see `shardkit ingest --help` for the kinds of input of each format",
+            hint=next_step([*map(str, config.paths), *sorted(ignored)]),
         )
     inputs = [(kind, _with_tables(file, kind)) for _, (kind, file) in sorted(found.items())]
     return Listing(
@@ -251,15 +255,21 @@ def _by_content(file: InputFile, containers: tuple[str, ...], config: IngestConf
     raise SourceError(
         f"{config.format} has no use for a file of this kind",
         where=file.name,
-        hint="see `shardkit ingest --help` for the kinds of input of each format",
+        hint=next_step([file.name]),
     )
+
+
+def next_step(names: Iterable[str], otherwise: str = _HELP) -> str:
+    """What to do where nothing is read of files of these names: archives are unpacked first."""
+    packed = next((name for name in names if name.lower().endswith(_PACKED)), None)
+    return otherwise if packed is None else f"unpack {plain(os.path.basename(packed))} and give the folder of its files"
 
 
 def _head(file: InputFile, size: int) -> bytes:
     """The first bytes of a file, unpacked; none where it cannot be read."""
     stream = Stream(file)
     try:
-        return stream.read(size)
+        return as_utf8(stream.read(size))
     except (Damaged, SourceError):
         return b""  # met again, and named, where its records are read
     finally:

@@ -6,6 +6,7 @@ the size that it states is that of the upright picture and not of the raster, it
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -77,4 +78,5 @@ def _fits(page: Size, picture: Size) -> bool:
     if page == picture:
         return True
     down, right = picture[0] / page[0], picture[1] / page[1]
-    return abs(down / right - 1) <= 0.01 + 1 / min(page)
+    # A page that is next to nothing wide has no shape: its boxes would lie nowhere.
+    return math.isfinite(down * right) and abs(down / right - 1) <= 0.01 + 1 / min(page)

@@ -12,7 +12,7 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers import arrow, lines, mds, parquet, tables
 from shardkit.prepare.ingest.containers.pairs import part
-from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream
+from shardkit.prepare.ingest.containers.streams import Damaged, Opener, Stream, as_utf8
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.listing import files_below
 from shardkit.prepare.ingest.record import Record, refused
@@ -27,11 +27,6 @@ _HEADS = 20
 """Files of one suffix whose beginnings are looked at."""
 _HEAD = 1 << 16
 _MEMBERS = 200
-_WIDE = (
-    (b"\xff\xfe\0\0", "utf-32-le"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"<\0", "utf-16-le"),
-    (b"\0<", "utf-16-be"),
-)  # fmt: skip
-"""How files in wide characters begin: with their mark, or an XML file without one."""
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _TABLES = {
     "csv": tables, "tsv": tables, "parquet": parquet, "arrow": arrow, "mds": mds, "jsonl": lines, "ndjson": lines,
@@ -168,9 +163,7 @@ def _head(file: InputFile) -> bytes:
     stream = None
     try:
         stream = Stream(file)
-        head = stream.read(_HEAD)
-        wide = next((name for start, name in _WIDE if head.startswith(start)), None)
-        return head if wide is None else head.decode(wide, "replace").lstrip("\ufeff").encode()
+        return as_utf8(stream.read(_HEAD))
     except (Damaged, SourceError):
         return b""
     finally:

@@ -123,3 +123,21 @@ def test_json_lines_are_known_whatever_they_are_called(tmp_path):
 )
 def test_a_document_is_not_taken_for_lines(data, is_lines):
     assert are_values(data) == is_lines
+
+
+@pytest.mark.parametrize("kind", ["ocr", "alto", "caption", "paddleocr"])
+def test_where_only_an_archive_is_found_the_next_step_is_to_unpack_it(tmp_path, kind):
+    make(tmp_path, in__pages_zip=b"PK\3\4", in__notes_pdf=b"%PDF")
+    for path in (tmp_path / "in", tmp_path / "in" / "pages.zip"):
+        with pytest.raises(SourceError) as error:
+            listed(kind, path)
+        assert error.value.hint == "unpack pages.zip and give the folder of its files"
+        with pytest.raises(SourceError) as error:
+            resolved(IngestConfig(format="auto", paths=(path,), output=None))
+        assert error.value.hint == "unpack pages.zip and give the folder of its files"
+
+
+def test_a_list_in_wide_characters_is_met_and_refused_by_name(tmp_path):
+    make(tmp_path, in__rec_txt="a.png\thello\n".encode("utf-16"), in__a_png=picture())
+    with pytest.raises(SourceError, match=r"rec\.txt.*UTF-16"):
+        Ingested(tmp_path / "out", "auto", tmp_path / "in")

@@ -61,3 +61,12 @@ def test_a_page_of_another_shape_is_that_of_another_image():
     with pytest.raises(Bad, match="100 x 200") as bad:
         moved((1, 1, 2, 2), page=(100, 200), upright=(200, 100))
     assert bad.value.reason == "image_sizes_wrong"
+
+
+@pytest.mark.parametrize("side", [5e-324, 1e-310, 1e-200])
+def test_a_page_that_is_next_to_nothing_wide_has_no_shape(side):
+    with pytest.raises(Bad) as bad:
+        moved((0, 0, 1, 1), page=(side, side), upright=(200, 100))
+    assert bad.value.reason == "image_sizes_wrong"
+    (_, _, x1, y1), _ = moved((0, 0, 1, 1), page=(1, 1), upright=(200, 100))
+    assert (x1, y1) == (100, 200), "shares of the page"

@@ -26,7 +26,18 @@ Known = TypeVar("Known")
 _BLOCK = 1 << 20
 _INPUT = 1 << 16
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_WIDE = (
+    (b"\xff\xfe\0\0", "utf-32-le"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)  # fmt: skip
+"""How files in wide characters begin: with their mark, or an XML file without one."""
 _SKIPPABLE = b"\x2a\x4d\x18"
+
+
+def as_utf8(head: bytes) -> bytes:
+    """The beginning of a file, as UTF-8 where it says that it is in wide characters."""
+    wide = next((name for start, name in _WIDE if head.startswith(start)), None)
+    return head if wide is None else head.decode(wide, "replace").lstrip("\ufeff").encode()
 
 
 def compression(head: bytes) -> str | None:

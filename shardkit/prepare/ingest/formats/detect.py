@@ -19,6 +19,7 @@ from shardkit.prepare.ingest.containers.tars import suffix
 from shardkit.prepare.ingest.formats import docbank, html, json_rows, markdown, mmocr, paddleocr, quads, word_list
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS, is_list
 from shardkit.prepare.ingest.formats.paddleocr import names_image
+from shardkit.prepare.ingest.listing import next_step
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.sample import ROWS, Sample, take
 
@@ -80,7 +81,7 @@ def detected(sample: Sample, config: IngestConfig) -> str:
     raise SourceError(
         "no known format shows in the input",
         where=where,
-        hint="name the format; `shardkit ingest --help` has the list",
+        hint=next_step(sample.names, "name the format; `shardkit ingest --help` has the list"),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,7 +40,9 @@ _REGIONS = frozenset(
 )
 _LINES = frozenset(["ocr_line", "ocrx_line", "ocr_header", "ocr_footer", "ocr_caption", "ocr_textfloat", "ocr_pageno"])
 _WORDS = frozenset(["ocrx_word", "ocr_word"])
-_PROPERTY = re.compile(r"\s*([A-Za-z_]+)((?:\"[^\"]*\"|'[^']*'|[^;\"'])*)(?:;|$)")
+_NAME = re.compile(r"\s*([A-Za-z_]+)")
+_QUOTE = re.compile(r"[\"']")
+_SIGN = re.compile(r"[;\"']")
 
 
 def read(data: bytes, changes: Counter[str]) -> Label:
@@ -82,12 +84,12 @@ def _page(about: dict[str, Any], page: Element, changes: Counter[str]) -> Label:
     corners = numbers([stated["bbox"]], changes) if "bbox" in stated else ()
     is_whole = len(corners) == 4 and corners[:2] == (0, 0) and min(corners[2:]) > 0
     whole = Block()
-    _collect(page, whole, changes, apart=not any(map(_has_space, _all(page, _LINES))))
+    _collect(page, whole, changes, apart=not any(map(_has_space, filter(_is_line, page.below()))))
     found = assembled(whole, None, changes)
     return replace(
         found,
         page_size=(corners[3], corners[2]) if is_whole else None,
-        image=stated.get("image", "").strip("\"'"),
+        image=image_of(stated),
         fields={**about, **_fields(page, stated)},
     )
 
@@ -101,10 +103,10 @@ def _collect(element: Element, into: Block, changes: Counter[str], *, apart: boo
         if classes & _WORDS:
             loose.append(child)
             continue
-        if classes & _LINES:
+        if _is_line(child):
             into.lines.append(_line(child, changes, apart=apart))
-        elif classes & _REGIONS:
-            inner = Block(id=child.get("id"), polygon=_box(child, changes))
+        elif classes & (_REGIONS | _LINES):
+            inner = Block(id=child.get("id"), polygon=_box(child, changes), lines_before=len(into.lines))
             into.blocks.append(inner)
             _collect(child, inner, changes, apart=apart)
         else:
@@ -116,6 +118,11 @@ def _collect(element: Element, into: Block, changes: Counter[str], *, apart: boo
         return
     else:
         into.text = _collapsed(element.text())
+
+
+def _is_line(element: Element) -> bool:
+    """Whether an element is one line. Headers and footers of some programs hold lines: they are regions then."""
+    return bool(_classes(element) & _LINES) and sum(1 for _ in _all(element, _LINES)) < 3
 
 
 def _line(element: Element, changes: Counter[str], *, apart: bool) -> Line:
@@ -165,11 +172,38 @@ def _all(element: Element, classes: frozenset[str]) -> Iterator[Element]:
 
 
 def _properties(element: Element) -> dict[str, str]:
+    return properties(element.attributes.get("title", ""))
+
+
+def properties(title: str) -> dict[str, str]:
     """The properties in a title: name -> value, trimmed, the first of each name."""
     found: dict[str, str] = {}
-    for match in _PROPERTY.finditer(element.attributes.get("title", "")):
-        found.setdefault(match[1], match[2].strip())
+    for part in _parts(title) if _QUOTE.search(title) else title.split(";"):
+        name = _NAME.match(part)
+        if name is not None:
+            found.setdefault(name[1], part[name.end() :].strip())
     return found
+
+
+def _parts(title: str) -> Iterator[str]:
+    """What semicolons part, but for those in quotation marks.
+
+    A mark opens a quotation where its like closes it before a space, a semicolon or the end; in it's.png it is a letter.
+    """
+    start = place = 0
+    while (sign := _SIGN.search(title, place)) is not None:
+        place = sign.end()
+        if sign[0] == ";":
+            yield title[start : sign.start()]
+            start = place
+        elif (end := title.find(sign[0], place) + 1) and (title[end : end + 1] in ("", ";") or title[end].isspace()):
+            place = end
+    yield title[start:]
+
+
+def image_of(stated: Mapping[str, str]) -> str:
+    """What a page calls its image; OCRopus calls that its file."""
+    return (stated.get("image") or stated.get("file", "")).strip("\"'")
 
 
 def _about(root: Element) -> dict[str, Any]:

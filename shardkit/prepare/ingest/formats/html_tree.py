@@ -22,7 +22,7 @@ _NO_MARKUP = ("script", "style")
 
 
 def parse_html(text: str) -> Element:
-    """The root element, usually `html`; names in lower case.
+    """The root element, usually `html`; names in lower case. Documents that were joined to one file are one.
 
     Raises:
         Bad: where the text breaks off, has a document type with an internal subset, or goes beyond a limit.
@@ -40,7 +40,7 @@ def parse_html(text: str) -> Element:
             place = _markup(text, place, builder)
     if "html" in builder.names and "</html" not in text[-4096:].lower():
         raise Bad("cut_off", "the document ends before its end tag")
-    return builder.root()
+    return builder.whole()
 
 
 def _markup(text: str, place: int, builder: Builder) -> int:
@@ -62,7 +62,7 @@ def _markup(text: str, place: int, builder: Builder) -> int:
         return tag.end()
     if name in _CLOSED_BY_ITS_LIKE and builder.names[-1:] == [name]:
         builder.end()
-    builder.start(name, _attributes(tag[3]))
+    builder.start(name, attributes(tag[3]))
     if name in _VOID or tag[3].endswith("/"):
         builder.end()
     elif name in _NO_MARKUP:
@@ -85,7 +85,8 @@ def _close(name: str, builder: Builder) -> None:
             builder.end()
 
 
-def _attributes(text: str) -> dict[str, str]:
+def attributes(text: str) -> dict[str, str]:
+    """The attributes in the text of a tag, by their names in lower case; the first of each name."""
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(text):
         found.setdefault(match[1].lower(), html.unescape(match[2] or match[3] or match[4] or ""))

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 
 from shardkit.prepare.ingest.containers.claims import Head, Peek
-from shardkit.prepare.ingest.formats import iit_cdip
+from shardkit.prepare.ingest.formats import hocr, iit_cdip
+from shardkit.prepare.ingest.formats.html_tree import attributes
 from shardkit.prepare.ingest.formats.layout_xml import DIALECTS
 from shardkit.prepare.ingest.formats.xml_safe import decoded_xml
 
@@ -17,7 +18,6 @@ _HEAD = 1 << 16
 _PAGE = re.compile(r"\simageFilename\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _ALTO = re.compile(r"<(?:[\w.-]+:)?fileName(?:\s[^<>]*)?>([^<]*)<")
 _HOCR_PAGE = re.compile(r"<[^<>]*\bocr_page\b[^<>]*>")
-_HOCR_IMAGE = re.compile(r"\bimage\s+(?:\"([^\"]*)\"|'([^']*)'|([^;\"'\s>]+))")
 
 
 def of_xml(data: bytes) -> Head:
@@ -59,8 +59,8 @@ def of_html(data: bytes) -> Head:
 
 def _of_hocr(text: str) -> Head:
     pages = _HOCR_PAGE.findall(text)
-    titles = (html.unescape(page) for page in pages)
-    return Head(images=_names(match for title in titles for match in _HOCR_IMAGE.finditer(title)), is_other=not pages)
+    stated = (hocr.properties(attributes(page).get("title", "")) for page in pages)
+    return Head(images=tuple(filter(None, map(hocr.image_of, stated))), is_other=not pages)
 
 
 def _names(matches: Iterable[re.Match[str]]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """PAGE-XML: regions, lines and words of one page with their outlines, texts and reading order, any version.
 
     PcGts / Page / ReadingOrder / (Un)OrderedGroup... / RegionRef(Indexed)
-                 / ...Region / TextLine / Word / Glyph, each with Coords and TextEquiv / Unicode
+                 / ...Region, TableCell / TextLine / Word / Glyph, each with Coords and TextEquiv / Unicode
 
 The text of a line is its own TextEquiv, else that of its words; a region's own text counts where none of its lines says
 anything. Baselines, borders and alternative images are not read.
@@ -21,6 +21,7 @@ from shardkit.prepare.ingest.formats.reading_order import Block, Line, Word, ass
 from shardkit.prepare.ingest.formats.xml_safe import Element, parse_xml
 from shardkit.prepare.ingest.reasons import Bad, plain
 
+_CELL = "TableCell"
 _CUSTOM_ORDER = re.compile(r"readingOrder\s*\{\s*index\s*:\s*(\d{1,9})\s*;?\s*\}")
 
 
@@ -42,13 +43,16 @@ def label(root: Element, changes: Counter[str]) -> Label:
         )
     size = page_size(page.get("imageHeight"), page.get("imageWidth"))
     whole = Block(blocks=[_block(region, changes) for region in _regions(page)])
-    _by_custom_index(whole, list(_regions(page)))
+    _by_custom_index(whole, _regions(page))
     found = assembled(whole, _order(page, changes), changes)
     return replace(found, page_size=size, image=page.get("imageFilename"), fields=_fields(root, page, changes))
 
 
-def _regions(element: Element) -> Iterator[Element]:
-    return (child for child in element.children() if child.name.endswith("Region"))
+def _regions(element: Element) -> list[Element]:
+    """The regions right inside an element; of a table also its cells, row by row, as Transkribus has them."""
+    inside = [child for child in element.children() if child.name.endswith("Region") or child.name == _CELL]
+    cells = iter(sorted(element.children(_CELL), key=lambda cell: (_index(cell.get("row")), _index(cell.get("col")))))
+    return [next(cells) if child.name == _CELL else child for child in inside]
 
 
 def _block(region: Element, changes: Counter[str]) -> Block:
@@ -67,7 +71,7 @@ def _block(region: Element, changes: Counter[str]) -> Block:
         lines=lines if any(line.text for line in lines) or not text.strip() else [],
         blocks=[_block(inner, changes) for inner in _regions(region)],
     )
-    _by_custom_index(block, list(_regions(region)))
+    _by_custom_index(block, _regions(region))
     return block
 
 
@@ -75,11 +79,11 @@ def _line(element: Element, changes: Counter[str]) -> Line:
     words = [_word(word, changes) for word in element.children("Word")]
     text, confidence = _text(element, changes)
     of_words = " ".join(word.text for word in words if word.text)
-    if text and of_words and text.split() != of_words.split():
+    if text.strip() and of_words and text.split() != of_words.split():
         changes["line_differs_from_words"] += 1
     return Line(
         id=element.get("id"),
-        text=text or of_words,
+        text=text if text.strip() or not of_words else of_words,
         polygon=_outline(element, changes),
         confidence=confidence,
         words=words,

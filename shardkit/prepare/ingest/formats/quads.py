@@ -2,10 +2,12 @@
 
     x1,y1,x2,y2,x3,y3,x4,y4,text           the text is all that follows, commas and all
     x1,y1,x2,y2,x3,y3,x4,y4,script,text    where every line names one of the scripts of MLT
+    x1,y1,x2,y2,x3,y3,x4,y4,0,"text"       where every line has the mark of RCTW: 1 is difficult to read
     x0, y0, x1, y1, "text"                 two opposite corners
     x0 y0 x1 y1 "text"                     the same without commas
     x1,y1,...,xn,yn,####text               any number of corners, where every line has the mark of CTW1500
-    x1,y1,...,xn,yn,text                   six corners or more, where every line has as many at least
+    x1,y1,...,xn,yn,text                   six corners or more, where every line has as many at least, or where the first four are
+                                           no upright box
 
 `###` marks what nobody can read: its box is kept without a text. All lines have the form of the first; one that has not
 excludes the page, because what stands in it is not known. Files of one set may lie in folders of their own, and label names begin with gt_.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 from shardkit.prepare.ingest.containers.naming import Naming
 from shardkit.prepare.ingest.containers.strict_json import parse
@@ -22,6 +25,9 @@ from shardkit.prepare.ingest.formats.label import Label, Read, lines_label, numb
 from shardkit.prepare.ingest.formats.text_file import decoded, json_of
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import LayoutItem
+
+_Quad = tuple[tuple[float, ...], str]
+"""Corners, and the text of a line."""
 
 FOLDERS = (
     "img", "imgs", "image", "images", "box", "boxes", "key", "keys", "entities", "annotations", "labels", "gt", "gts",
@@ -48,6 +54,8 @@ ILLEGIBLE = "###"
 _OUTLINED = "####"
 """Stands between the corners of CTW1500 and their text."""
 _BARE = re.compile(r"\s*" + r"(-?\d+(?:\.\d+)?)\s+" * 4 + r"\"(.*)\"\s*")
+_TWO_CORNERS = re.compile(r"\s*" + r"-?\d+(?:\.\d+)?(?:\s*,\s*|\s+)" * 4 + r"\".*\"\s*")
+_DIFFICULT = re.compile(r"([01]),\"(.*)\"\s*")
 _MANY = 12
 """Numbers before a text from which on they are taken for corners: no receipt begins a line with so many."""
 _SCRIPTS = frozenset(
@@ -91,10 +99,11 @@ SROIE_READERS: dict[str, Read] = {**READERS, ".txt": read_receipt, ".json": read
 
 
 def are_quads(text: str) -> bool:
-    """Whether the first line is a quad: eight whole numbers in a row begin no other text."""
+    """Whether the first line is a quad: eight numbers in a row, or four before a text in quotation marks, begin no other text."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     fields = first.split(",", 8)
-    return len(fields) == 9 and all(_number(value) is not None for value in fields[:8])
+    is_quad = len(fields) == 9 and all(_number(value) is not None for value in fields[:8])
+    return is_quad or _TWO_CORNERS.fullmatch(first) is not None
 
 
 def label(text: str, changes: Counter[str]) -> Label:
@@ -106,33 +115,53 @@ def label(text: str, changes: Counter[str]) -> Label:
     rows = [(k, line) for k, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not rows:
         raise Bad("empty_text", "the label has no line")
-    quads: list[tuple[tuple[float, ...], str]] = []
-    for form in (_outlined, _bare, _many_corners):
-        read_so = [form(line) for _, line in rows]
-        quads = [one for one in read_so if one is not None]
-        if len(quads) == len(rows):
-            break
-    else:
-        count = next((count for count in (8, 4) if _quad(rows[0][1], count) is not None), 8)
-        quads = []
-        for k, line in rows:
-            quad = _quad(line, count)
-            if quad is None:
-                raise Bad("bad_label", f"line {k} is no list of {count // 2} corners and a text: {plain(line, 40)}")
-            quads.append(quad)
-    scripts = [words.partition(",")[0].strip() for _, words in quads]
-    named = all(script in _SCRIPTS and "," in words for script, (_, words) in zip(scripts, quads, strict=True))
+    quads = _quads(rows)
+    fields, texts = _unmarked([words for _, words in quads])
     items: list[LayoutItem] = []
-    for points, words in quads:
-        written = words.partition(",")[2] if named else words
+    for (points, _), written in zip(quads, texts, strict=True):
         legible = written.strip() != ILLEGIBLE and bool(written.strip())
         if not legible:
             changes["illegible_text" if written.strip() else "line_without_text"] += 1
         items.append(LayoutItem(level="line", text=written if legible else None, polygon=points, order=len(items)))
-    return lines_label(items, fields={"scripts": scripts} if named else {})
+    return lines_label(items, fields=fields)
 
 
-def _outlined(line: str) -> tuple[tuple[float, ...], str] | None:
+def _quads(rows: list[tuple[int, str]]) -> list[_Quad]:
+    """The corners and text of every line, by the one form that all lines have.
+
+    Raises:
+        Bad: where they have none.
+    """
+    for form in (_outlined, _bare, _many_corners):
+        found = [one for _, line in rows if (one := form(line)) is not None]
+        if len(found) == len(rows):
+            return found
+    count = next((count for count in (8, 4) if _quad(rows[0][1], count) is not None), 8)
+    outlines = [_outline(line) if count == 8 else None for _, line in rows]
+    # Six corners show that a file has outlines among its quads; two more numbers alone may begin a text.
+    if not any(one is not None and len(one[0]) >= _MANY for one in outlines):
+        outlines = [None] * len(rows)
+    quads = []
+    for (k, line), outline in zip(rows, outlines, strict=True):
+        quad = outline or _quad(line, count)
+        if quad is None:
+            raise Bad("bad_label", f"line {k} is no list of {count // 2} corners and a text: {plain(line, 40)}")
+        quads.append(quad)
+    return quads
+
+
+def _unmarked(texts: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """What stands before every text and is no part of it (a script of MLT, the mark of RCTW), and the texts without it."""
+    scripts = [text.partition(",")[0].strip() for text in texts]
+    if all(script in _SCRIPTS and "," in text for script, text in zip(scripts, texts, strict=True)):
+        return {"scripts": scripts}, [text.partition(",")[2] for text in texts]
+    marked = [found for text in texts if (found := _DIFFICULT.fullmatch(text)) is not None]
+    if len(marked) == len(texts):
+        return {"difficult": [int(found[1]) for found in marked]}, [found[2] for found in marked]
+    return {}, texts
+
+
+def _outlined(line: str) -> _Quad | None:
     """The corners before the mark of CTW1500 and the text behind it; None for another line."""
     before, mark, text = line.partition(f",{_OUTLINED}")
     points = tuple(value for value in map(_number, before.split(",")) if value is not None)
@@ -141,22 +170,31 @@ def _outlined(line: str) -> tuple[tuple[float, ...], str] | None:
     return points, text
 
 
-def _bare(line: str) -> tuple[tuple[float, ...], str] | None:
+def _bare(line: str) -> _Quad | None:
     """Two corners and a text in quotation marks, parted by spaces; None for another line."""
     found = _BARE.fullmatch(line)
     return None if found is None else (tuple(map(float, found.groups()[:4])), found[5])
 
 
-def _many_corners(line: str) -> tuple[tuple[float, ...], str] | None:
+def _many_corners(line: str, least: int = _MANY) -> _Quad | None:
     """All the numbers that a line begins with as corners, and the rest as its text; None where they are few."""
     fields = line.split(",")
     count = next((k for k, value in enumerate(fields) if _number(value) is None), len(fields) - 1) // 2 * 2
-    if count < _MANY:
+    if count < least:
         return None
     return tuple(number(value.strip()) or 0.0 for value in fields[:count]), ",".join(fields[count:])
 
 
-def _quad(line: str, count: int) -> tuple[tuple[float, ...], str] | None:
+def _outline(line: str) -> _Quad | None:
+    """Five corners or more among lines of four: the first four of an outline are no upright box, as those of a receipt are."""
+    found = _many_corners(line, least=10)
+    if found is None:
+        return None
+    xs, ys = {*found[0][0:8:2]}, {*found[0][1:8:2]}
+    return None if len(xs) < 3 and len(ys) < 3 else found
+
+
+def _quad(line: str, count: int) -> _Quad | None:
     """`count` coordinates and the text behind them; None for another line."""
     fields = line.split(",", count)
     points = tuple(value for value in map(_number, fields[:count]) if value is not None)

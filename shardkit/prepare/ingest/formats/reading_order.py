@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from shardkit.prepare.ingest.formats.label import Label
@@ -48,6 +49,8 @@ class Block:
     lines: list[Line] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     """Regions inside it."""
+    lines_before: int | None = None
+    """How many lines of the region that holds it stand before it; None: the file does not mix them."""
 
     def all_blocks(self) -> Iterator[Block]:
         """It and what is inside it, in document order. Readers bound the depth."""
@@ -111,13 +114,18 @@ def _in_order(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
 
     def whole(block: Block, *, named_too: bool) -> None:
         """A block with what is inside it, but for blocks that have a place of their own."""
-        for line in block.lines:
-            placed.setdefault((id(block), id(line)), (block, line))
         if not block.lines and block is not page:
             placed.setdefault((id(block), 0), (block, None))
-        for inner in block.blocks:
+        lines = iter(block.lines)
+        done = 0
+        for inner, before in zip(block.blocks, _lines_before(block), strict=True):
+            for line in islice(lines, max(0, before - done)):
+                placed.setdefault((id(block), id(line)), (block, line))
+            done = max(done, before)
             if named_too or inner.id not in named:
                 whole(inner, named_too=named_too)
+        for line in lines:
+            placed.setdefault((id(block), id(line)), (block, line))
 
     for name in order or ():
         if name in lines:
@@ -133,6 +141,15 @@ def _in_order(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
         left = list(placed.values())[num_ordered:]
         changes["not_in_order"] += len({id(block) for block, line in left if line is not None or block.text})
     return list(placed.values())
+
+
+def _lines_before(block: Block) -> list[int]:
+    """For each block inside `block`, how many of its lines come before: all, unless text stands between them."""
+    places = [len(block.lines) if inner.lines_before is None else inner.lines_before for inner in block.blocks]
+    between = [inner for inner, place in zip(block.blocks, places, strict=True) if place < len(block.lines)]
+    if any(one.lines or one.text for inner in between for one in inner.all_blocks()):
+        return places
+    return [len(block.lines)] * len(places)
 
 
 class _Items:

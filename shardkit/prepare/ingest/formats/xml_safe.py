@@ -181,3 +181,14 @@ class Builder:
         if root is None:
             raise Bad("invalid_xml", "there is no element")
         return root
+
+    def whole(self) -> Element:
+        """The root element; where there are several, one that holds them all.
+
+        Raises:
+            Bad: where there is none.
+        """
+        roots = list(self._top.children())
+        if len(roots) < 2:
+            return self.root()
+        return Element(name="html", attributes=roots[0].attributes if roots[0].name == "html" else {}, content=[*roots])

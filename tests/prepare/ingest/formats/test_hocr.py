@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import time
 from collections import Counter
 
 import pytest
 
 from shardkit.prepare.ingest.formats import hocr
+from shardkit.prepare.ingest.formats.layout_head import of_html
 from shardkit.prepare.ingest.reasons import Bad
 
 
@@ -103,3 +106,62 @@ def test_documents_that_cannot_be_used(data, reason):
     with pytest.raises(Bad) as bad:
         read(data)
     assert bad.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("said", "image"),
+    [
+        ('image "/tmp/it\'s here; 1.png"', "/tmp/it's here; 1.png"),
+        ("image 'page-000.pbm'", "page-000.pbm"),
+        ("image my scan 02.png", "my scan 02.png"),
+        ("image dog's.png", "dog's.png"),
+        ("file book/0001.bin.png", "book/0001.bin.png"),
+        ("image", ""),
+    ],
+)
+def test_a_page_names_its_image_with_and_without_quotation_marks(said, image):
+    title = f"{said}; bbox 0 0 50 60"
+    data = document(page(line(word("a")), title=html.escape(title)))
+    label, _ = read(data)
+    assert (label.image, label.page_size) == (image, (60, 50))
+    assert of_html(data).images == ((image,) if image else ())
+
+
+def test_a_title_takes_time_in_proportion_to_its_length():
+    begin = time.process_time()
+    for title in ("a" * 100_000 + "'", "'x\"" * 40_000, 'image "' * 20_000, "; " * 50_000):
+        hocr.properties(title)
+    assert time.process_time() - begin < 2
+
+
+def test_a_header_of_several_lines_is_a_region():
+    lines = line(word("The"), word("Times")) + line(word("London"))
+    header = (
+        f"<div class='ocr_header' title='bbox 0 0 45 20'><p class='ocr_par' title='bbox 0 0 45 20'>{lines}</p></div>"
+    )
+    label, _ = read(document(page(header, line(word("News")))))
+    assert label.text == "The Times\nLondon\nNews"
+    assert Counter(item.level for item in label.layout) == {"line": 3, "word": 4, "region": 2}
+
+
+def test_documents_that_were_joined_to_one_file_keep_all_their_pages():
+    one, two = (document(page(line(word(text)), title=f'image "{text}.png"; bbox 0 0 50 60')) for text in ("a", "b"))
+    label, changes = read(one + b"\n<?xml version='1.0'?>\n" + two)
+    assert [(part.text, part.image) for part in label.pages] == [("a", "a.png"), ("b", "b.png")]
+    assert label.pages[0].fields["language"] == "de"
+    assert changes["html_repaired"] == 1
+    fragments = (
+        b"<div class='ocr_page'><p class='ocr_par'>one</p></div><div class='ocr_page'><p class='ocr_par'>two</p></div>"
+    )
+    assert [part.text for part in read(fragments)[0].pages] == ["one", "two"]
+
+
+def test_lines_and_regions_side_by_side_stay_as_they_stand():
+    def area(inner: str) -> str:
+        return f"<div class='ocr_carea' title='bbox 0 0 45 50'>{inner}</div>"
+
+    label, _ = read(document(page(line("1"), area(""), area(line("2")), line("3"), area(line("4")), line("5"))))
+    assert label.text == "1\n2\n3\n4\n5"
+    # Pictures between lines come behind them.
+    label, _ = read(document(page(line("1"), area(""), line("2"))))
+    assert [item.level for item in label.layout] == ["line", "line", "region"]

@@ -160,3 +160,23 @@ def test_any_namespace_will_do(space):
 def test_plain_text_counts_where_there_is_no_unicode():
     data = b"<PcGts><Page><TextRegion id='r'><TextEquiv><PlainText>plain</PlainText></TextEquiv></TextRegion></Page></PcGts>"
     assert page_xml.read(data, Counter()).text == "plain"
+
+
+def test_cells_of_a_table_are_regions_and_come_row_by_row():
+    def cell(row: int, col: int, *inner: str) -> str:
+        name = f"c{row}{col}"
+        return region(name, *inner, kind="TableCell").replace("<TableCell", f'<TableCell row="{row}" col="{col}"', 1)
+
+    cells = [cell(r, c, line(f"l{r}{c}", f"{r}{c}")) for r, c in ((0, 1), (1, 1), (0, 0), (10, 0), (2, 0))]
+    table = region("t", *cells, cell(1, 0), kind="TableRegion")
+    label, _ = read(
+        page(region("r", line("rl", "head")), table, order=f"<OrderedGroup>{refs('r', 't')}</OrderedGroup>")
+    )
+    assert label.text == "head\n00\n01\n11\n20\n100"
+    assert Counter(item.level for item in label.layout) == {"region": 8, "line": 6}
+
+
+def test_a_blank_text_of_a_line_gives_way_to_its_words():
+    inner = '<Word id="w"><TextEquiv><Unicode>word</Unicode></TextEquiv></Word>'
+    label, changes = read(page(region("r", line("l", "  ", inner))))
+    assert (label.text, changes["line_differs_from_words"]) == ("word", 0)

@@ -137,3 +137,35 @@ def test_keys_of_a_receipt_may_be_text_files(tmp_path):
     (tmp_path / "in/box/1.csv").rename(tmp_path / "in/box/1.txt")
     got = Ingested(tmp_path / "again", "sroie", tmp_path / "in")
     assert (got.rows["1"].text, got.metadata("1")) == ("STOP", {"total": "9"})
+
+
+def test_the_mark_of_what_is_difficult_is_no_text():
+    quad = "1,2,3,4,5,6,7,8,"
+    text, lines, changes = read(f'{quad}0,"\u91d1, \u773c"\r\n{quad}1,"###"\r\n')
+    assert (text, [text for text, _ in lines]) == ("\u91d1, \u773c", ["\u91d1, \u773c", None])
+    assert changes["illegible_text"] == 1
+    assert quads.label(f'{quad}0,"a"\n{quad}1,"b"', Counter()).fields == {"difficult": [0, 1]}
+    assert read(f'{quad}0,"a"\n{quad}b\n')[0] == '0,"a"\nb'
+
+
+def test_outlines_of_many_corners_stand_among_quads():
+    outline = "10,40,50,20,90,18,130,40,125,60,90,40,50,42,15,60"
+    pentagon = "20,200,40,190,60,195,62,215,22,220"
+    receipt = "1,2,9,2,9,6,1,6"
+    text, lines, _ = read(f"{outline},ASRAMA\n{receipt},12\n{pentagon},a,b\n")
+    assert text == "ASRAMA\n12\na,b"
+    assert [len(points) for _, points in lines] == [16, 8, 10]
+    # Boxes of receipts stand upright: what follows them is a text, whatever it begins with.
+    assert read(f"{receipt},1,2,3,4,five\n{receipt},b\n")[0] == "1,2,3,4,five\nb"
+    assert read("1,2,9,3,9,6,1,6,10,50,EUR\n1,2,9,3,9,6,1,6,b\n")[0] == "10,50,EUR\nb"
+
+
+@pytest.mark.parametrize("line", ['38, 43, 120, 65, "Tired, very"', '38 43 120 65 "Tired, very"'])
+def test_two_corners_are_found_by_their_quotation_marks(tmp_path, line):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "img_1.png").write_bytes(picture(0, (200, 100)))
+    (tmp_path / "in" / "gt_img_1.txt").write_bytes(f"\ufeff{line}\r\n".encode())
+    for kind in ("auto", "ocr"):
+        got = Ingested(tmp_path / kind, kind, tmp_path / "in")
+        assert got.layout("img_1") == [("line", "Tired, very", (38, 43, 120, 65), None, 0)]
+    assert not quads.are_quads('1, 2, 3, "four"\n')
