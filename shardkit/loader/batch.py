@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,11 @@ class PixelForm:
     """Side of the tiles that a picture is cut into; 0 = it is not cut."""
     normalisation: str = "imagenet"
     """A name of NORMALISATIONS."""
+
+    @classmethod
+    def of(cls, processor: Mapping[str, Any]) -> PixelForm:
+        """From what an image processor says of itself; empty for a recipe without images."""
+        return cls(**{one.name: processor[one.name] for one in fields(cls) if one.name in processor})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

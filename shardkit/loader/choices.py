@@ -17,6 +17,13 @@ class Rank:
     rank: int
     world_size: int
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise ConfigError(
+                f"rank {self.rank} is not one of {self.world_size} ranks",
+                hint="count ranks from 0 to the world size minus 1",
+            )
+
 
 def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> Rank:
     """The rank that is named, that of torchrun's environment, or the only one.
@@ -30,10 +37,6 @@ def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> 
     if rank is None or world_size is None:
         rank, world_size = _environment("RANK", 0), _environment("WORLD_SIZE", 1)
     check_world(global_batch, world_size)
-    if not 0 <= rank < world_size:
-        raise ConfigError(
-            f"rank {rank} is not one of {world_size} ranks", hint="count ranks from 0 to the world size minus 1"
-        )
     return Rank(rank=rank, world_size=world_size)
 
 

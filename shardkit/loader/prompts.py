@@ -48,8 +48,7 @@ def prompts(
         IntegrityError: where a shard is damaged.
     """
     opened = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
-    if not 0 <= rank < world_size:
-        raise ConfigError(f"rank {rank} is not one of {world_size} ranks", hint="count ranks from 0")
+    share = Rank(rank=rank, world_size=world_size)
     chosen = choose_split(opened, split)
     check_files(opened, chosen)
     plan = Plan(
@@ -68,7 +67,7 @@ def prompts(
                     hint=f"give the place of the last prompt that is done: {epoch}/0 to {epoch}/{num_steps - 1}",
                 )
             if step < num_steps:
-                yield from _epoch(plan, reader, opened, (epoch, step), Rank(rank=rank, world_size=world_size))
+                yield from _epoch(plan, reader, opened, (epoch, step), share)
             elif not num_steps:
                 return
             epoch, step = epoch + 1, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,11 @@ def unreadable(image: int, where: str, bad: BadMedia) -> SourceError:
         where=where,
         hint='leave the example out, or mask what cannot be read with on_bad="quarantine"',
     )
+
+
+def by_picture(entries: Iterable[Quarantined]) -> dict[tuple[int, int, int], Quarantined]:
+    """Entries by (sequence shard, row, image), so that none is counted twice."""
+    return {(entry.shard, entry.row, entry.image): entry for entry in entries}
 
 
 def mask(meta: Tensor, sizes: Sizes, sequence: int) -> Tensor:

@@ -28,18 +28,13 @@ from shardkit.store.tar_shard import index_path
 
 
 class Reader(Shards):
-    """Reads what plans name.
-
-    `sequence` is for one thread, `picture` for any number.
-    """
+    """Reads what plans name: sequences, and their pictures as pixels."""
 
     def __init__(self, dataset: Dataset, *, verify: Verify, decoder: str = "pillow") -> None:
         super().__init__(dataset, verify=verify)
         processor = image_processor(dataset)
         self._pictures = None if processor is None else Pictures(processor, decoder)
-        recorded = dataset.recipe["recipe"].get("image_processor") or {}
-        names = ("patch", "merge", "tile", "normalisation")
-        self.form = PixelForm(**{name: recorded[name] for name in names if name in recorded})
+        self.form = PixelForm.of(dataset.recipe["recipe"].get("image_processor") or {})
         """What pictures are made into."""
 
     def picture(

@@ -9,9 +9,10 @@ from typing import Any
 from torch.utils.data import get_worker_info
 
 from shardkit.errors import ConfigError
+from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
 from shardkit.loader.batch import HostBatch
-from shardkit.loader.choices import check_epochs
+from shardkit.loader.choices import check_choice, check_epochs
 from shardkit.loader.device import Batch
 from shardkit.loader.packed import PackedLoader
 from shardkit.loader.state import State
@@ -25,6 +26,7 @@ class ResumableLoader(PackedLoader):
 
     Args:
         epochs: after so many, iterating gives nothing more; None iterates one at a time.
+        decoder: see StreamingLoader.
         more: see PackedLoader.
     """
 
@@ -33,9 +35,12 @@ class ResumableLoader(PackedLoader):
     _bound: State
     """What decides the global batches, by name; see state.py."""
 
-    def __init__(self, *, epochs: int | None, **more: Any) -> None:
+    def __init__(self, *, epochs: int | None, decoder: str, **more: Any) -> None:
         super().__init__(**more)
         self._epochs = check_epochs(epochs)
+        check_choice("decoder", decoder, pictures.DECODERS)
+        self._decoder = decoder
+        self._decoded_by = jpegs.identity(decoder, self._device)
         self._rests: list[State] = []
         """What the plan goes on from, where settings or data were changed within an epoch."""
         self._walk: Walk | None = None

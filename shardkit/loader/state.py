@@ -26,7 +26,7 @@ from shardkit.loader import batch as layout
 from shardkit.loader.append import Places, runs_of
 from shardkit.loader.batch import Quarantined
 from shardkit.sequence.packers import PACKERS
-from shardkit.sequence.plan import Cursor, Plan
+from shardkit.sequence.plan import Cursor, Plan, PlanSettings
 from shardkit.sequence.plan import draw as drawing
 from shardkit.sequence.plan import order as ordering
 from shardkit.sequence.plan.after import expand, state_digest
@@ -103,11 +103,18 @@ def bound(dataset: Dataset, plan: Plan, decoder: str) -> State:
         "dataset": dataset.id,
         "split": plan.identity["split"],
         **_flat("tokenize", sequence_recipe(dataset.recipe)),
-        **asdict(plan.settings),
         "mixture": plan.mixture.to_json() if plan.mixture else None,
-        "order_version": ordering.VERSION,
         "draw_version": drawing.VERSION if plan.mixture else None,
-        "packer_version": PACKERS[plan.settings.packer].version,
+        **bound_packs(plan.settings, decoder),
+    }
+
+
+def bound_packs(settings: PlanSettings, decoder: str) -> State:
+    """The part of what decides the global batches that loaders of every kind have."""
+    return {
+        **asdict(settings),
+        "order_version": ordering.VERSION,
+        "packer_version": PACKERS[settings.packer].version,
         "batch_version": layout.VERSION,
         "decoder": decoder,
     }

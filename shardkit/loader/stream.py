@@ -17,12 +17,12 @@ import torch
 from torch.utils.data import get_worker_info
 
 from shardkit.errors import ResumeError
-from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
 from shardkit.loader.append import marks, places_in
 from shardkit.loader.choices import check_choice
 from shardkit.loader.objects import changed_objects, etag_marks
 from shardkit.loader.packed import VERIFY
+from shardkit.loader.quarantine import by_picture
 from shardkit.loader.reader import Reader, check_files
 from shardkit.loader.resumable import ResumableLoader
 from shardkit.loader.state import Promise, State
@@ -101,10 +101,10 @@ class StreamingLoader(ResumableLoader):
             global_batch=global_batch,
             epochs=epochs,
             on_bad=on_bad,
+            decoder=decoder,
             device=device,
         )
         check_choice("verify", verify, VERIFY)
-        check_choice("decoder", decoder, pictures.DECODERS)
         self._settings = PlanSettings(
             max_tokens=max_tokens,
             max_images=max_images,
@@ -119,7 +119,6 @@ class StreamingLoader(ResumableLoader):
         self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset, remote=remote)
         self._split = choose_split(self._dataset, split)
         self._verify: Verify = verify
-        self._decoder = decoder
         check_files(self._dataset, self._split)
         remember(self._dataset)
         objects = etag_marks(self._dataset)
@@ -127,7 +126,6 @@ class StreamingLoader(ResumableLoader):
 
         self._lengths = read_lengths(self._dataset, self._split)
         self._plan = self._plan_after(self._rests)
-        self._decoded_by = jpegs.identity(decoder, self._device)
         self._bound = states.bound(self._dataset, self._plan, self._decoded_by)
         self._cursor = self._plan.start(0)
         stated = {"bound": self._bound, "recorded": self._recorded, **self._more_state()}
@@ -179,7 +177,7 @@ class StreamingLoader(ResumableLoader):
             plan = self._plan_after(rests)
             cursor = plan.start(plan.first_epoch)
         self._rests, self._plan = rests, plan
-        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"], places)}
+        self._quarantine = by_picture(states.read_quarantine(saved["quarantine"], places))
         self._place(cursor)
         before, now = ({**one, "objects": None} for one in (saved["recorded"], self._recorded))
         states.log(logger, promise, [*found, *states.differences(before, now)])

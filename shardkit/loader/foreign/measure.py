@@ -6,8 +6,9 @@ import os
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import orjson
 
 from shardkit.digest import fingerprint, mix64
 from shardkit.errors import ConfigError, SourceError
-from shardkit.loader.foreign.sample import Source, Unusable, to_example
+from shardkit.loader.foreign.sample import Sample, Source, Unusable, to_example
 from shardkit.media.reasons import BadMedia
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Lengths
@@ -40,14 +41,18 @@ class Building:
     identity: Mapping[str, Any]
     """Of all this, for states."""
 
-    def build(self, source: Source, shard: int, row: int) -> Built:
+    def build(self, sample: Callable[[], Sample], source: str) -> Built:
         """The sequences of a sample, or the reason why there are none.
+
+        Args:
+            sample: reads it.
+            source: name of its source.
 
         Raises:
             SourceError: where it cannot be read.
         """
         try:
-            example = to_example(source.sample(shard, row), source.name)
+            example = to_example(sample(), source)
         except (BadMedia, Unusable) as bad:
             return Built(reason=bad.reason, detail=bad.detail)
         except ValueError as error:
@@ -102,7 +107,7 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
     for shard, number in enumerate(source.num_rows):
         first.append(len(rows))
         for row in range(number):
-            built = building.build(source, shard, row)
+            built = building.build(partial(source.sample, shard, row), source.name)
             if built.reason:
                 excluded[built.reason] += 1
                 first_out = first_out or f"{source.place(shard, row)}: {built.detail}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,7 @@ class ForeignReader:
         self._building = building
         self._measured = measured
         processor = building.recipe.image_processor()
-        recorded = processor.recipe() if processor else {}
-        names = ("patch", "merge", "tile", "normalisation")
-        self.form = PixelForm(**{name: recorded[name] for name in names if name in recorded})
+        self.form = PixelForm.of(processor.recipe() if processor else {})
         self._pictures = None if processor is None else Pictures(processor, decoder)
         self._samples: OrderedDict[tuple[int, int], Sample] = OrderedDict()
         self._lock = threading.Lock()
@@ -45,8 +44,7 @@ class ForeignReader:
             IntegrityError: where it is another one than on the first pass.
         """
         at, place = self._measured.at(shard, row)
-        with self._lock:
-            built = self._building.build(self._source, shard, at)
+        built = self._building.build(partial(self._sample, shard, at), self._source.name)
         index = int(self._measured.first[shard]) + row
         if place >= len(built.sequences) or self._unlike(index, built.sequences[place]):
             raise IntegrityError(
@@ -82,7 +80,7 @@ class ForeignReader:
         return (sequence.num_tokens, sequence.num_images) != (int(lengths.tokens[index]), int(lengths.images[index]))
 
     def _sample(self, shard: int, row: int) -> Sample:
-        """Kept for the pictures, which are asked for one by one."""
+        """Read once for a sequence and its pictures, which are asked for one by one."""
         with self._lock:
             found = self._samples.get((shard, row))
             if found is None:

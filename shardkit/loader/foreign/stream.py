@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,17 @@ import torch
 from torch.utils.data import get_worker_info
 
 from shardkit.errors import ResumeError
-from shardkit.loader import jpegs, pictures
 from shardkit.loader import state as states
-from shardkit.loader.batch import VERSION
 from shardkit.loader.choices import check_choice
 from shardkit.loader.foreign.measure import Building, measure
 from shardkit.loader.foreign.reader import ForeignReader
 from shardkit.loader.foreign.sample import Source
+from shardkit.loader.quarantine import by_picture
 from shardkit.loader.resumable import ResumableLoader
 from shardkit.loader.state import Promise, State
-from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import Plan, PlanSettings
-from shardkit.sequence.plan import order as ordering
 from shardkit.sequence.plan.after import read_cursor
-from shardkit.sequence.recipes import RECIPES, bind, configure, names_of
+from shardkit.sequence.recipes import OVERLONG, RECIPES, bind, configure, names_of
 from shardkit.text.tokenizer import Tokenizer
 
 logger = logging.getLogger("shardkit.loader")
@@ -92,12 +88,12 @@ class ForeignLoader(ResumableLoader):
             global_batch=global_batch,
             epochs=epochs,
             on_bad=on_bad,
+            decoder=decoder,
             device=device,
         )
-        check_choice("decoder", decoder, pictures.DECODERS)
         check_choice("recipe", recipe, tuple(RECIPES))
         check_choice("require", require, tuple(states.REQUIRE))
-        check_choice("overlong", overlong, ("window", "truncate", "drop", "error"))
+        check_choice("overlong", overlong, OVERLONG)
         self._require = require
         self._source = source
         self._building = _building(Path(tokenizer), recipe, settings or {}, max_tokens, overlong)
@@ -110,19 +106,13 @@ class ForeignLoader(ResumableLoader):
             seed=seed,
             tail=tail,
         )
-        self._decoder = decoder
         self._measured = measure(source, self._building, file=None if measured is None else Path(measured))
         if self._measured.excluded:
             logger.warning("%s: samples left out: %s", source.name, self._measured.excluded)
-        self._decoded_by = jpegs.identity(decoder, self._device)
         self._bound: State = {
             "source": source.identity,
             **{f"tokenize.{name}": value for name, value in self._building.identity.items()},
-            **asdict(self._settings),
-            "order_version": ordering.VERSION,
-            "packer_version": PACKERS[packer].version,
-            "batch_version": VERSION,
-            "decoder": self._decoded_by,
+            **states.bound_packs(self._settings, self._decoded_by),
         }
         self._make_plan()
         self._cursor = self._plan.start(0)
@@ -165,7 +155,7 @@ class ForeignLoader(ResumableLoader):
             )
         cursor = read_cursor(self._plan, saved)
         self._plan.remember(cursor, saved["num_steps"])
-        self._quarantine = {(q.shard, q.row, q.image): q for q in states.read_quarantine(saved["quarantine"])}
+        self._quarantine = by_picture(states.read_quarantine(saved["quarantine"]))
         self._place(cursor)
         logger.info("%s: %s", Promise.STATISTICALLY_EQUIVALENT.value, WEAKER)
         return Promise.STATISTICALLY_EQUIVALENT
