@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,7 @@ class _Begun:
     """Of the pictures in their order, some at a time."""
 
     def cancel(self) -> None:
+        """Give up the pictures that no thread has begun with."""
         for some in self.outcomes:
             some.cancel()
 
@@ -123,23 +124,32 @@ class Assembler:
                 previous = pending[-1] if pending else None
                 pending.append(self._begins.submit(self._begin, step, previous))
                 if len(pending) > self._ahead:
-                    yield self._finish(pending.popleft().result())
+                    yield self._next(pending)
             while pending:
-                yield self._finish(pending.popleft().result())
+                yield self._next(pending)
         finally:
             for begun in pending:
                 if not begun.cancel():
                     # Not waited for: it may be fetching a shard.
                     begun.add_done_callback(_cancel)
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads.
+
+        Args:
+            wait: for what they are doing: it needs the reader, and may be the fetch of a shard.
+        """
         for threads in (self._begins, self._decodes):
-            threads.shutdown(wait=True, cancel_futures=True)
+            threads.shutdown(wait=wait, cancel_futures=True)
+
+    def _next(self, pending: deque[Future[_Begun]]) -> HostBatch:
+        batch = self._finish(pending[0].result())
+        pending.popleft()  # only now: where this failed or was interrupted, its pictures are given up with the others
+        return batch
 
     def _begin(self, step: Step, previous: Future[_Begun] | None) -> _Begun:
-        if previous is not None:
-            # Where that one failed, so does this: what is damaged is not fetched again.
-            previous.result()
+        if previous is not None and previous.exception() is not None:
+            raise CancelledError  # nobody will ask for it, and what is damaged is not fetched again
         began = time.perf_counter()
         plan, lengths = self._plan, self._plan.lengths
         own = shares(plan.costs(step.packs), self._rank.world_size)[self._rank.rank]
@@ -205,18 +215,25 @@ class Assembler:
         return loaded
 
     def _finish(self, begun: _Begun) -> HostBatch:
-        jpegs: list[Jpeg | None] = []
-        bad: list[tuple[_Picture, BadMedia]] = []
-        outcomes = (outcome for some in begun.outcomes for outcome in some.result())
+        outcomes = [outcome for some in begun.outcomes for outcome in some.result()]
+        meta, info = begun.buffers.meta, self._info(begun)
         for picture, outcome in zip(begun.pictures, outcomes, strict=True):
             if isinstance(outcome, BadMedia):
                 if self._on_bad == "raise":
-                    begun.cancel()
                     raise unreadable(picture.slot.image, self._reader.place(picture.loaded), outcome) from outcome
-                bad.append((picture, outcome))
-            jpegs.append(None if isinstance(outcome, BadMedia) else outcome)
-        step, rank, meta = begun.step, self._rank, begun.buffers.meta
-        info = BatchInfo(
+                meta = mask(meta, begun.buffers.sizes, picture.sequence)
+                info = with_entry(info, picture.sequence, picture.slot.image, outcome)
+        host = HostBatch(meta=meta, pixels=begun.buffers.pixels, info=info)
+        jpegs = [outcome if isinstance(outcome, Jpeg) else None for outcome in outcomes]
+        if not any(jpegs):
+            return host
+        wheres = [self._reader.place(picture.loaded) for picture in begun.pictures]
+        return encode(host, begun.buffers.places, jpegs, wheres, on_bad=self._on_bad, decoder=self._decoder)
+
+    def _info(self, begun: _Begun) -> BatchInfo:
+        """What the host knows of a batch whose pictures are all there."""
+        step, rank = begun.step, self._rank
+        return BatchInfo(
             batch_id=f"{self._plan.digest}/{step.epoch}/{step.step}/{rank.rank}of{rank.world_size}",
             epoch=step.epoch,
             step=step.step,
@@ -235,17 +252,9 @@ class Assembler:
             ),
             metadata=tuple(map(self._reader.metadata, begun.sequences)) if self._metadata else None,
         )
-        for picture, reason in bad:
-            meta = mask(meta, begun.buffers.sizes, picture.sequence)
-            info = with_entry(info, picture.sequence, picture.slot.image, reason)
-        host = HostBatch(meta=meta, pixels=begun.buffers.pixels, info=info)
-        if not any(jpegs):
-            return host
-        wheres = [self._reader.place(picture.loaded) for picture in begun.pictures]
-        return encode(host, begun.buffers.places, jpegs, wheres, on_bad=self._on_bad, decoder=self._decoder)
 
 
 def _cancel(begun: Future[_Begun]) -> None:
-    """What the batch asked of others, if it was begun."""
+    """Give up the pictures of a batch that nobody waits for any more."""
     if begun.exception() is None:
         begun.result().cancel()

@@ -22,7 +22,7 @@ from shardkit.loader.choices import check_choice, choose_device, choose_rank
 from shardkit.loader.device import Batch
 from shardkit.loader.hosting import Hosting
 from shardkit.loader.metrics import Meter, Metrics
-from shardkit.loader.quarantine import MAX_QUARANTINED
+from shardkit.loader.quarantine import MAX_QUARANTINED, by_picture
 from shardkit.loader.reader import Reader
 from shardkit.loader.staging import Staging
 from shardkit.loader.workers import is_copied_to_worker, num_cores
@@ -105,10 +105,7 @@ class PackedLoader(IterableDataset[Any]):
 
     # ------------------------------------------------------------------ iteration
     def __iter__(self) -> Iterator[Any]:
-        if self._closed:
-            raise ConfigError(
-                "the loader was closed", hint="make a new one; it can go on from the state of the old one"
-            )
+        self._check_open()
         return self._own() if get_worker_info() is None else self._hosted()
 
     def _delivered(self, steps: Iterable[Step]) -> Iterator[Batch]:
@@ -120,6 +117,7 @@ class PackedLoader(IterableDataset[Any]):
             self._note(host.info)
             self._meter.add(batch)
             yield batch
+            self._check_open()
 
     def _handed_over(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
         """The batches of `steps`, from a worker to the process that it works for."""
@@ -131,11 +129,11 @@ class PackedLoader(IterableDataset[Any]):
         for host in self._assemble().batches(steps):
             self._note(host.info)
             yield host
+            self._check_open()
 
     def _assemble(self) -> Assembler:
-        if self._process != os.getpid():
-            # A copy made by fork: the threads stayed with the other process.
-            self._process, self._reader, self._assembler = os.getpid(), None, None
+        self._check_open()
+        self._leave_parent()
         if self._reader is None:
             self._reader = self._open()
         if self._assembler is None:
@@ -157,7 +155,7 @@ class PackedLoader(IterableDataset[Any]):
 
     def _note(self, info: BatchInfo) -> None:
         """Remember what a batch masked."""
-        self._quarantine |= {(q.shard, q.row, q.image): q for q in info.quarantined}
+        self._quarantine |= by_picture(info.quarantined)
         if len(self._quarantine) > MAX_QUARANTINED:
             raise SourceError(
                 f"{len(self._quarantine)} pictures cannot be decoded; a rank masks {MAX_QUARANTINED} at most",
@@ -187,6 +185,7 @@ class PackedLoader(IterableDataset[Any]):
     # ------------------------------------------------------------------ end, and copies
     def close(self) -> None:
         """Stop the threads and let go of the shards; the loader keeps its place and can still tell it."""
+        self._leave_parent()
         self._closed = True
         self._drop_assembler()
         if self._reader is not None:
@@ -199,12 +198,31 @@ class PackedLoader(IterableDataset[Any]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None or issubclass(kind, (Exception, GeneratorExit)):
+            self.close()
+            return
+        # Interrupted. A thread that fetches a shard gives up when the process ends, and needs the reader until then.
+        self._closed = True
+        if self._assembler is not None:
+            self._assembler.close(wait=False)
+        self._reader = self._assembler = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigError(
+                "the loader was closed", hint="make a new one; it can go on from the state of the old one"
+            )
+
+    def _leave_parent(self) -> None:
+        """In a copy made by fork: the threads stayed with the other process, and with them whoever holds a lock."""
+        if self._process != os.getpid():
+            self._process, self._reader, self._assembler = os.getpid(), None, None
 
     def _drop_assembler(self) -> None:
-        if self._assembler is not None and self._process == os.getpid():
+        self._leave_parent()
+        if self._assembler is not None:
             self._assembler.close()
-        self._assembler = None
+            self._assembler = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers that are being started share the hosting; any other copy shares nothing.

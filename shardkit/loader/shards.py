@@ -68,7 +68,7 @@ class _RecentSequences(_Recent[SequenceReader]):
 class Shards:
     """Reads rows.
 
-    `stored` is for any number of threads, all else is for one.
+    `sequence` and `raw_sequences` are for one thread at a time, all else is for any number.
     """
 
     def __init__(self, dataset: Dataset, *, verify: Verify) -> None:
@@ -111,7 +111,7 @@ class Shards:
             return [self._examples[shard].content(row, copy=copy) for shard, row in zip(shards, rows, strict=True)]
 
     def metadata(self, loaded: Loaded) -> dict[str, Any]:
-        """The metadata of a sequence's example; for one thread, and none of those that read pictures."""
+        """The metadata of a sequence's example, as its source gave it."""
         with self._lock:
             # The column alone: of an example all pictures would be copied.
             column = self._examples[loaded.shard].columns(("metadata",), rows=range(loaded.row, loaded.row + 1))

@@ -1,4 +1,4 @@
-"""Threads that do a loader's work beside its consumer, or the consumer itself where there are none."""
+"""Executors for what a loader does beside its consumer, or in place where it has no threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 Done = TypeVar("Done")
 
 
-class _Here(Executor):
-    """Does at once what it is asked for."""
+class _InPlace(Executor):
+    """Does the work in `submit`."""
 
     def submit(self, work: Callable[..., Done], /, *args: Any, **kwargs: Any) -> Future[Done]:
         future: Future[Done] = Future()
@@ -22,5 +22,5 @@ class _Here(Executor):
 
 
 def executor(threads: int, name: str) -> Executor:
-    """So many threads, which begin what they are asked for in that order; without any, whoever asks does it."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"shardkit-{name}") if threads else _Here()
+    """That many threads, which take work in the order of `submit`; for 0 the thread that submits does it."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"shardkit-{name}") if threads else _InPlace()

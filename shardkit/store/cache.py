@@ -196,6 +196,7 @@ class Cache:
                 time.sleep(_POLL)
             yield
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # by hand: a process that was forked in between has it open, too
             os.close(descriptor)
 
 

@@ -22,7 +22,7 @@ class HeldOut:
 
     def __init__(self, dataset: Dataset, config: TrainConfig, *, rank: int, world_size: int) -> None:
         self._sources = sorted(set(dataset.table("lengths", ["source"])["source"].to_pylist()))
-        self._loader = EvaluationLoader(
+        self.loader = EvaluationLoader(
             dataset,
             split=None if dataset.splits == ("all",) else config.eval_split,
             max_tokens=config.max_tokens,
@@ -37,7 +37,7 @@ class HeldOut:
         shape = (len(self._sources), len(task.names))
         sums, counts = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64)
         with torch.no_grad():
-            for batch in self._loader:
+            for batch in self.loader:
                 places = torch.tensor([self._sources.index(source) for source in batch.sources], dtype=torch.int64)
                 values_SK, counts_SK = task.by_sequence(model, batch)
                 sums.index_add_(0, places, values_SK.cpu())
@@ -54,9 +54,6 @@ class HeldOut:
             }
             for source, (total, number) in rows.items()
         }
-
-    def close(self) -> None:
-        self._loader.close()
 
 
 def check_split(dataset: Dataset, config: TrainConfig) -> None:

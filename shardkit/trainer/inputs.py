@@ -82,12 +82,12 @@ def open_stage(
     stage = settle(stage, facts, dataset, held)
     loaders = open_loaders(stage.config, facts, dataset, rank, world_size)
     for loader in loaders:
-        stack.callback(loader.close)
+        stack.enter_context(loader)
     held_out = None
     if stage.config.eval_every:
         check_split(dataset, stage.config)
         held_out = HeldOut(dataset, stage.config, rank=rank, world_size=world_size)
-        stack.callback(held_out.close)
+        stack.enter_context(held_out.loader)
     return StageInputs(stage=stage, dataset=dataset, facts=facts, loaders=loaders, held_out=held_out)
 
 

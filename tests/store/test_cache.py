@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import time
 from pathlib import Path
 
 from shardkit.digest import xxh3
@@ -30,3 +32,16 @@ def test_what_a_killed_process_left_is_fetched_anew(tmp_path: Path) -> None:
     with cache.open(xxh3(data), ".tar", 4, lambda part: part.write_bytes(data) and None, name="tar") as file:
         assert file.read() == data
     assert not list((tmp_path / "parts").iterdir())
+
+
+def test_a_lock_ends_with_its_block_whoever_was_forked_inside(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 1000)
+    with cache.lock("file"):
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+    try:
+        with cache.lock("file", wait=False):
+            pass
+    finally:
+        child.kill()
+        child.join()
