@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from shardkit.prepare.selection import Selection
 from shardkit.store.schema import TABLES
+from shardkit.store.tables import replace_column
 
 
 def carried(selection: Selection) -> Mapping[str, Iterator[pa.Table]]:
@@ -41,9 +42,8 @@ def _clusters(selection: Selection) -> Iterator[pa.Table]:
             continue
         table = dataset.table("clusters").cast(schema)
         for name, first in (("cluster", next_cluster), ("shard_index", selection.first_shard[number])):
-            place = schema.get_field_index(name)
             moved = pa.array(np.asarray(table[name].to_numpy(), np.int32) + np.int32(first))
-            table = table.set_column(place, schema.field(place), moved)
+            table = replace_column(table, name, moved)
         if table.num_rows:
             next_cluster = int(np.max(table["cluster"].to_numpy())) + 1
         yield table

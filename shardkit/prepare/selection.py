@@ -21,6 +21,7 @@ from shardkit.prepare.dedup.keys import Keys, asset_keys, hex_id, leading
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 
 class Counted(Protocol):
@@ -118,14 +119,13 @@ class Selection:
     def examples(self) -> Iterator[pa.Table]:
         """Kept rows as they are; those that were written have theirs from the units that wrote them."""
         schema = TABLES["examples"]
-        place = schema.get_field_index("shard_index")
         as_it_is = self.kept.copy()
         as_it_is[self.rewritten.positions] = False
         yield schema.empty_table()
         for number, dataset in enumerate(self.datasets):
             table = dataset.table("examples").filter(pa.array(as_it_is[self.own(number)]))
             shards = pa.array(np.asarray(table["shard_index"].to_numpy(), np.int32) + self.first_shard[number])
-            yield table.set_column(place, schema.field(place), shards.cast(pa.int32())).cast(schema)
+            yield replace_column(table, "shard_index", shards.cast(pa.int32())).cast(schema)
 
     def assets(self) -> Iterator[pa.Table]:
         kept = self._kept_assets()
@@ -160,8 +160,7 @@ class Selection:
         hit = pa.array(before[at] == known)
         after = pa.array([hex_id(pair) for pair in written.ids[here]], pa.string()).take(pa.array(at))
         for name, values in (("example_id", after), ("derived_recipe", pa.scalar(written.recipe))):
-            place = PROVENANCE.get_field_index(name)
-            table = table.set_column(place, PROVENANCE.field(place), pc.if_else(hit, values, table[name]))
+            table = replace_column(table, name, pc.if_else(hit, values, table[name]))
         return table
 
     def _kept_assets(self) -> Keys:

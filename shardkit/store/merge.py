@@ -19,7 +19,7 @@ from shardkit.records.manifest import ShardEntry, TableEntry, Totals
 from shardkit.store.files import DurableFile, make_folder, output_errors, publish, sync_folder
 from shardkit.store.receipts import Receipt
 from shardkit.store.schema import PROVENANCE, TABLES
-from shardkit.store.tables import EXCLUSIONS, row_lines
+from shardkit.store.tables import EXCLUSIONS, replace_column, row_lines
 
 _ROW_GROUP = 16_384
 """Rows of a table that are read together: a look-up of one row reads as many."""
@@ -82,9 +82,8 @@ class Merge:
             table = receipt.part(self._target, name)
             if table is not None:
                 if name == "examples":
-                    place = table.schema.get_field_index("shard_index")
                     numbers = pc.add(table["shard_index"], pa.scalar(shard, pa.int32()))
-                    table = table.set_column(place, table.schema.field(place), numbers)
+                    table = replace_column(table, "shard_index", numbers)
                 yield table
             shard += sum(entry.format != "sequences" for entry in receipt.shards)
         yield from extra

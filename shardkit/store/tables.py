@@ -56,6 +56,12 @@ def with_columns(table: pa.Table, names: Sequence[str], schema: pa.Schema) -> pa
     return table.select(list(names))
 
 
+def replace_column(table: pa.Table | pa.RecordBatch, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The same columns, with `column` in the place of the one called `name`, whose type it has."""
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(place), column)
+
+
 def row_lines(table: pa.Table) -> Iterator[bytes]:
     """Each row of a table as canonical JSON: the list of its values, in column order; bytes in hex."""
     for start in range(0, table.num_rows, _LINES):

@@ -21,6 +21,7 @@ from shardkit.store.files import make_folder, publish_content, sync_folder
 from shardkit.store.receipts import Receipt, part_file, write_part, write_part_of_lines, write_receipt
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Written
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 from shardkit.store.tar_shard import INDEX_SUFFIX, TarWriter, index_path
 from shardkit.store.tar_shard import SUFFIX as TAR_SUFFIX
 
@@ -221,9 +222,7 @@ class UnitWriter:
         entry = self._name_shard(shard.temporary, written, self._format, shard.counts)
         for members in shard.members:
             names = pa.array([entry.path] * members.num_rows, pa.string())
-            place = members.schema.get_field_index("shard")
-            named = members.set_column(place, members.schema.field(place), names)
-            self._parts.setdefault("examples", []).append(named)
+            self._parts.setdefault("examples", []).append(replace_column(members, "shard", names))
 
     def _name_shard(self, temporary: Path, written: Written, kind: str, counts: Mapping[str, int]) -> ShardEntry:
         suffix = TAR_SUFFIX if kind == "tar" else ARROW_SUFFIX

@@ -15,6 +15,7 @@ from shardkit.errors import ConfigError
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 _COUNTED = {"examples": "shard_index", "clusters": "shard_index", "lengths": "shard"}
 """Table -> its column of places in a list of shards."""
@@ -163,6 +164,4 @@ class Joined:
 
 def _moved(table: pa.Table, column: str, by: int) -> pa.Table:
     """The table with `by` added to a column of places."""
-    place = table.schema.get_field_index(column)
-    moved = pc.add(table[column], pa.scalar(by, pa.int32()))
-    return table.set_column(place, table.schema.field(place), moved)
+    return replace_column(table, column, pc.add(table[column], pa.scalar(by, pa.int32())))

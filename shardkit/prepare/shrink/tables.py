@@ -16,6 +16,7 @@ from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
 from shardkit.prepare.shrink.origin import stated
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -66,8 +67,7 @@ class Renamed:
             "derived_recipe": pc.if_else(changed, self.recipe, table["derived_recipe"]),
         }
         for name, column in columns.items():
-            place = PROVENANCE.get_field_index(name)
-            table = table.set_column(place, PROVENANCE.field(place), column)
+            table = replace_column(table, name, column)
         yield table
 
     def carried(self, dataset: Dataset, order: Indices) -> Mapping[str, Iterator[pa.Table]]:
@@ -94,14 +94,12 @@ class Renamed:
         both = pc.and_(pc.is_in(table["kept_id"], here), pc.is_in(table["removed_id"], here))
         table = table.filter(both)
         for name in ("kept_id", "removed_id"):
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, table.schema.field(place), self.examples.renamed(table[name]))
+            table = replace_column(table, name, self.examples.renamed(table[name]))
         yield table
 
     def _groups(self, dataset: Dataset, order: Indices) -> Iterator[pa.Table]:
         table = dataset.table("groups").cast(TABLES["groups"]).take(pa.array(order))
-        ids = self.examples.renamed(table["example_id"])
-        yield table.set_column(0, table.schema.field(0), ids)
+        yield replace_column(table, "example_id", self.examples.renamed(table["example_id"]))
 
     def _boilerplate(self, dataset: Dataset) -> Iterator[pa.Table]:
         """Values under their new names. One may be several now: pages of one file, equal pixels in several formats."""

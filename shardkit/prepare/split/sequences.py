@@ -34,6 +34,7 @@ from shardkit.store.output import Output
 from shardkit.store.schema import TABLES
 from shardkit.store.sequences import tokenizer_files
 from shardkit.store.shard import ShardRef
+from shardkit.store.tables import replace_column
 
 _SLOT_BYTES = 100
 """Of a slot without labels: six numbers of four bytes and the asset's id."""
@@ -292,12 +293,8 @@ class SequencePlan(Plan):
 
     def _examples(self) -> pa.Table:
         """tables/examples, split by split, in the order of the shards."""
-        schema = TABLES["examples"]
         table = self.sequences.examples.take(pa.array(self._written))
-        columns: dict[str, pa.Array] = {"shard_index": pa.array(self._shard_of[self._written])}
-        if self.config.group_by is not None:
-            columns["group"] = self.declared(self.sequences.row_of[self._written])
-        for name, column in columns.items():
-            place = schema.get_field_index(name)
-            table = table.set_column(place, schema.field(place), column)
-        return table
+        table = replace_column(table, "shard_index", pa.array(self._shard_of[self._written]))
+        if self.config.group_by is None:
+            return table
+        return replace_column(table, "group", self.declared(self.sequences.row_of[self._written]))

@@ -16,6 +16,7 @@ from shardkit.prepare.split.groups import Groups
 from shardkit.prepare.split.ties import KINDS, NEAR_KINDS
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 
 def groups_table(groups: Groups, written: Indices) -> pa.Table:
@@ -85,8 +86,7 @@ def provenance(
     gone = np.isin(ids, np.setdiff1d(groups.rows.ids[own][excluded], groups.rows.ids[own][~excluded]))
     gone |= np.isin(images, _gone_assets(dataset, groups.rows.ids[own], stays))
     names = groups.names().take(pa.array(component, mask=component < 0))
-    place = PROVENANCE.get_field_index("group")
-    yield table.set_column(place, PROVENANCE.field(place), names).filter(pa.array(~gone))
+    yield replace_column(table, "group", names).filter(pa.array(~gone))
 
 
 def _looked_up(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], values: Indices) -> Indices:

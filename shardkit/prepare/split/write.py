@@ -24,6 +24,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.receipts import Receipt
 from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 from shardkit.store.shard import ShardReader
+from shardkit.store.tables import replace_column
 from shardkit.store.units import UnitWriter
 
 _OPEN_SHARDS = 128
@@ -107,8 +108,7 @@ def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
     shards, rows = job.shards[chunk], job.rows[chunk]
     facts = gather(shards, rows, readers.facts)
     if job.groups is not None:
-        place = EXAMPLES_FACTS.get_field_index("group")
-        facts = facts.set_column(place, EXAMPLES_FACTS.field(place), job.groups.slice(chunk.start, len(rows)))
+        facts = replace_column(facts, "group", job.groups.slice(chunk.start, len(rows)))
     num_images = np.diff(facts["images"].offsets.to_numpy())
     pictures = [
         bytes(readers.open(shard).image_bytes(row, image))

@@ -21,6 +21,7 @@ from shardkit.prepare.split.write import chunks, gather
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import Dataset
 from shardkit.store.receipts import Receipt
+from shardkit.store.tables import replace_column
 from shardkit.store.units import UnitWriter
 
 _OPEN_SHARDS = 64
@@ -84,17 +85,12 @@ def _gathered(readers: _Readers, job: SequenceJob, chunk: slice) -> pa.RecordBat
     """The sequences of a chunk, in its order."""
     shards, rows = (as_int32(job.lengths[name])[chunk] for name in ("shard", "row"))
     batch = gather(shards, rows, readers.rows)
-    batch = _with_column(batch, "shard", pa.array(job.examples[chunk]))
+    batch = replace_column(batch, "shard", pa.array(job.examples[chunk]))
     if job.rows is not None:
-        batch = _with_column(batch, "row", pa.array(job.rows[chunk]))
+        batch = replace_column(batch, "row", pa.array(job.rows[chunk]))
     if job.groups is not None:
-        batch = _with_column(batch, "group", job.groups.slice(chunk.start, batch.num_rows))
+        batch = replace_column(batch, "group", job.groups.slice(chunk.start, batch.num_rows))
     return batch
-
-
-def _with_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    place = batch.schema.get_field_index(name)
-    return batch.set_column(place, batch.schema.field(place), column)
 
 
 def _pixels(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -132,9 +128,9 @@ def _lengths(job: SequenceJob) -> pa.RecordBatch:
     """Rows of tables/lengths of the output."""
     count = job.lengths.num_rows
     batch = job.lengths.combine_chunks().to_batches()[0]
-    batch = _with_column(batch, "shard", pa.array(np.full(count, job.shard, np.int32)))
-    batch = _with_column(batch, "row", pa.array(np.arange(count, dtype=np.int32)))
-    return _with_column(batch, "split", pa.array([job.split] * count, pa.string()))
+    batch = replace_column(batch, "shard", pa.array(np.full(count, job.shard, np.int32)))
+    batch = replace_column(batch, "row", pa.array(np.arange(count, dtype=np.int32)))
+    return replace_column(batch, "split", pa.array([job.split] * count, pa.string()))
 
 
 class _Readers:

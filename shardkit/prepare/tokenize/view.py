@@ -14,6 +14,7 @@ from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.keys import asset_keys
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,13 +78,11 @@ class View:
 
     def examples(self, kept: Mapping[int, npt.NDArray[np.bool_]]) -> Iterator[pa.Table]:
         """tables/examples of the output: the rows that `kept` marks in each unit."""
-        schema = TABLES["examples"]
-        yield schema.empty_table()
+        yield TABLES["examples"].empty_table()
         for unit in self.units:
             table = unit.examples.filter(pa.array(kept[unit.index]))
-            place = schema.get_field_index("shard_index")
             numbers = pa.array(np.full(table.num_rows, unit.index, np.int32))
-            yield table.set_column(place, schema.field(place), numbers).cast(schema)
+            yield replace_column(table, "shard_index", numbers)
 
     def provenance(
         self, kept: Mapping[int, npt.NDArray[np.bool_]], *, tokenizer: str, processor: str | None, recipe: str
@@ -97,9 +96,7 @@ class View:
             own, images = self._own(dataset, table, kept), asset_keys(table)
             table = table.filter(pa.array(own | ((images != 0) & np.isin(images, images[own]))))
             for name, value in (("derived_recipe", recipe), ("tokenizer", tokenizer), ("processor", processor)):
-                place = PROVENANCE.get_field_index(name)
-                column = pa.array([value] * table.num_rows, pa.string())
-                table = table.set_column(place, PROVENANCE.field(place), column)
+                table = replace_column(table, name, pa.array([value] * table.num_rows, pa.string()))
             yield table
 
     def assets(self, kept: Mapping[int, npt.NDArray[np.bool_]]) -> Iterator[pa.Table]:

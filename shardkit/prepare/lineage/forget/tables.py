@@ -15,6 +15,7 @@ from shardkit.prepare.lineage.forget.write import Kept
 from shardkit.prepare.lineage.index import LINKS
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
+from shardkit.store.tables import replace_column
 
 
 def tables(kept: Kept) -> Mapping[str, Iterator[pa.Table]]:
@@ -88,8 +89,7 @@ def _renamed(table: pa.Table, wanted: pa.ChunkedArray) -> pa.Table:
     first[codes[::-1]] = np.arange(table.num_rows)[::-1]
     named = table["example_id"].combine_chunks().take(pa.array(first[codes]))
     column = pc.if_else(wanted.combine_chunks(), named, table["component"].combine_chunks())
-    place = table.schema.get_field_index("component")
-    return table.set_column(place, table.schema.field(place), column)
+    return replace_column(table, "component", column)
 
 
 def _clustered(kept: Kept) -> Iterator[pa.Table]:
@@ -141,8 +141,7 @@ def _ledger(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
         .cast(TABLES["ledger"])
         .filter(pc.invert(_named_by_gone(dataset.table("ledger")["key"], decision)))
     )
-    place = table.schema.get_field_index("order")
-    yield table.set_column(place, table.schema.field(place), pa.array(np.arange(table.num_rows, dtype=np.int64)))
+    yield replace_column(table, "order", pa.array(np.arange(table.num_rows, dtype=np.int64)))
 
 
 def _boilerplate(dataset: Dataset, decision: Decision) -> Iterator[pa.Table]:
