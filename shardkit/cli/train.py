@@ -22,7 +22,17 @@ from shardkit.cli.common import (
 )
 from shardkit.errors import ConfigError
 from shardkit.sequence.packers import PACKERS
-from shardkit.trainer.config import DECODERS, DEVICES, PARTS, POSITIONS, SCHEDULES, TASKS, THETA, TrainConfig
+from shardkit.trainer.config import (
+    DECODERS,
+    DEVICES,
+    PARTS,
+    POSITIONS,
+    PRECISIONS,
+    SCHEDULES,
+    TASKS,
+    THETA,
+    TrainConfig,
+)
 from shardkit.trainer.sizes import PRESETS
 from shardkit.trainer.stages import Stage, one_stage, read_stages
 
@@ -144,6 +154,13 @@ LINES = 10
     default="cpu",
     show_default=True,
     help="Where the run computes. " + "; ".join(f"{k}: {v}" for k, v in DEVICES.items()) + ".",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(list(PRECISIONS)),
+    default="fp32",
+    show_default=True,
+    help="What a step computes with. " + "; ".join(f"{k}: {v}" for k, v in PRECISIONS.items()) + ".",
 )
 @click.option("--compile", is_flag=True, help="Compile the feed-forward layers (torch.compile).")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")

@@ -51,6 +51,7 @@ def make_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLangu
             slot_side=facts.slot_side,
             max_positions=config.max_tokens if config.positions == "learned" else None,
             theta=config.theta,
+            precision=config.precision,
         )
 
 

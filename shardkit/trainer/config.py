@@ -37,9 +37,16 @@ DECODERS: dict[str, str] = {
 """Decoder -> its pixels; those of shardkit.loader, which is not imported here because it needs torch."""
 DEVICES: dict[str, str] = {
     "cpu": "a run can be repeated bit for bit",
-    "cuda": "the GPU of this process, matrices in TF32; repeated within rounding",
+    "cuda": "the GPU of this process, float32 matrices in TF32; repeated within rounding",
 }
 """Device -> what computing there gives."""
+PRECISIONS: dict[str, str] = {
+    "fp32": "float32 throughout",
+    "bf16": "bfloat16 for matrices and attention (autocast); weights, optimizer, loss in float32",
+}
+"""Precision -> what numbers a step computes with."""
+UNSAID = {"device": "cpu", "precision": "fp32"}
+"""Settings that runs and their records leave out where they are as here: runs of before there was a choice have none."""
 PARTS = ("vision", "lm")
 """Parts of the model that can be frozen."""
 LIMITS = ("max_tokens", "max_images", "max_patches", "max_attention")
@@ -126,6 +133,8 @@ class TrainConfig:
     """A folder for TensorBoard, beside the log"""
     device: str = "cpu"
     """One of DEVICES: where model and batches are"""
+    precision: str = "fp32"
+    """One of PRECISIONS: what a step computes with"""
     compile: bool = False
     """Compile the feed-forward layers; the run then ends with other bits than one without"""
     threads: int | None = None
@@ -143,6 +152,7 @@ class TrainConfig:
             ("packer", self.packer, PACKERS),
             ("decoder", self.decoder, DECODERS),
             ("device", self.device, DEVICES),
+            ("precision", self.precision, PRECISIONS),
             *(("freeze", part, PARTS) for part in self.freeze),
         ]
         for name, value, known in choices:
@@ -204,7 +214,7 @@ class TrainConfig:
             "freeze": sorted(self.freeze),
             **({"beta": self.beta} if self.task == "dpo" else {}),
             "objective_weights": dict(self.objective_weights),
-            **({"device": self.device} if self.device != "cpu" else {}),
+            **{name: getattr(self, name) for name, usual in UNSAID.items() if getattr(self, name) != usual},
             "compile": self.compile,
             "threads": self.threads,
         }

@@ -19,7 +19,7 @@ from shardkit.loader.device import Batch
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.build import repeatable
 from shardkit.trainer.config import TrainConfig
-from shardkit.trainer.model import VisionLanguage, token_losses
+from shardkit.trainer.model import VisionLanguage
 
 EVALUATION_TOKENS = 16_384
 """Of a batch"""
@@ -171,5 +171,5 @@ def rows_of(batch: Batch, images: Sequence[int]) -> Tensor:
 
 def by_sequence(model: VisionLanguage, batch: Batch, rows: Tensor) -> tuple[Tensor, Tensor]:
     """(summed losses, target tokens) of each sequence."""
-    losses_T = token_losses(model.hidden(batch, rows), model.lm.embed_tokens.weight, batch.shift_labels[0]).double()
+    losses_T = model.losses(batch, rows).double()
     return sums_by_sequence(batch, losses_T[None]), targets_by_sequence(batch)

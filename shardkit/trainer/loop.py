@@ -200,6 +200,7 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
         "grad_norm_by_part": by_part,
         **({"grad_norm_by_objective": norms.found(learned)} if norms else {}),
         "lr": state.stage.learning_rate(step),
+        "precision": config.precision,
         **timed,
         "batch_id": batches[0].batch_id,
     }

@@ -81,7 +81,7 @@ def rotary_angles(positions_T: Tensor, head: int, theta: float) -> Tensor:
 def rotate(rows_THD: Tensor, angles: Tensor) -> Tensor:
     cos, sin = angles.cos()[:, None], angles.sin()[:, None]
     first, second = rows_THD.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(rows_THD.dtype)
 
 
 def token_losses(hidden_TD: Tensor, head_VD: Tensor, targets_T: Tensor, chunk: int = LOSS_CHUNK) -> Tensor:
@@ -107,9 +107,12 @@ class VisionLanguage(nn.Module):
         slot_side: int = 28,
         max_positions: int | None = None,
         theta: float = THETA,
+        precision: str = "fp32",
     ) -> None:
         super().__init__()
         self.image_token = image_token
+        self.precision = precision
+        """A name of PRECISIONS; parameters are float32 in each of them."""
         self.attend: Attend = attend
         """How rows attend to one another; another form of the same may take its place, to compare or to time it."""
         self.lm = Decoder(size, vocab_size, max_positions, theta)
@@ -119,11 +122,18 @@ class VisionLanguage(nn.Module):
     def device(self) -> torch.device:
         return self.lm.embed_tokens.weight.device
 
+    def _computing(self) -> torch.autocast:
+        """Around whatever computes forward; backward follows it by itself."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
+
     def image_rows(self, batch: Batch, *, weights: Tensor | None = None) -> Tensor | None:
         """[S, width]: the slots of the batch's images, or None where it has none."""
         if self.vision is None or not len(batch.image_slots):
             return None
-        rows = self.vision(batch.patches, batch.image_sizes, batch.image_slots, weights=weights, attention=self.attend)
+        with self._computing():
+            rows = self.vision(
+                batch.patches, batch.image_sizes, batch.image_slots, weights=weights, attention=self.attend
+            )
         return cast(Tensor, rows)
 
     def hidden(self, batch: Batch, image_rows: Tensor | None) -> Tensor:
@@ -139,17 +149,24 @@ class VisionLanguage(nn.Module):
             inputs = torch.where((slot_rows >= 0)[:, None], image_rows[slot_rows.clamp(min=0)], inputs)
         bounds = batch.cu_seq_lens_q.tolist()
         segments = Segments.of([end - start for start, end in pairwise(bounds)], device=inputs.device)
-        return cast(Tensor, self.lm(inputs, batch.position_ids[0], segments, self.attend))
+        with self._computing():
+            return cast(Tensor, self.lm(inputs, batch.position_ids[0], segments, self.attend))
 
     def logits(self, batch: Batch) -> Tensor:
         """[T, vocabulary]"""
         hidden = self.hidden(batch, self.image_rows(batch))
-        return hidden @ self.lm.embed_tokens.weight.T
+        with self._computing():
+            return hidden @ self.lm.embed_tokens.weight.T
 
-    def losses(self, batch: Batch) -> Tensor:
-        """[T] cross-entropy of every token's successor, 0 where that is no target."""
-        hidden = self.hidden(batch, self.image_rows(batch))
-        return token_losses(hidden, self.lm.embed_tokens.weight, batch.shift_labels[0])
+    def losses(self, batch: Batch, image_rows: Tensor | None = None) -> Tensor:
+        """[T] float32 cross-entropy of every token's successor, 0 where that is no target.
+
+        Args:
+            image_rows: what its slots show instead of the batch's own images.
+        """
+        hidden = self.hidden(batch, self.image_rows(batch) if image_rows is None else image_rows)
+        with self._computing():
+            return token_losses(hidden, self.lm.embed_tokens.weight, batch.shift_labels[0])
 
     def _check_slots(self, input_ids: Tensor, slot_rows: Tensor, num_rows: int) -> None:
         places = slot_rows >= 0

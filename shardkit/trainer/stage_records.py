@@ -15,6 +15,7 @@ import orjson
 from shardkit.digest import canonical_json, fingerprint
 from shardkit.errors import IntegrityError, ResumeError
 from shardkit.trainer.checkpoint import read_whole, replace_durably
+from shardkit.trainer.config import UNSAID
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.stages import Stage
 
@@ -112,6 +113,6 @@ def as_read(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings and facts beside the rest; without the digests that follow from it."""
+    """Settings, said or not, and facts beside the rest; without the digests that follow from it."""
     flat = {name: value for name, value in record.items() if name not in {"settings", "facts", "digest", "parent"}}
-    return {**flat, **record.get("settings", {}), **record.get("facts", {})}
+    return {**flat, **UNSAID, **record.get("settings", {}), **record.get("facts", {})}

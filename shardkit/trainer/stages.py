@@ -40,7 +40,9 @@ else:
     import tomli as tomllib
 
 FIELDS: dict[str, str] = {
-    **dict.fromkeys(("name", "data", "task", "positions", "packer", "decoder", "schedule", "eval_split"), "a text"),
+    **dict.fromkeys(
+        ("name", "data", "task", "positions", "packer", "decoder", "precision", "schedule", "eval_split"), "a text"
+    ),
     **dict.fromkeys(("steps", *LIMITS, "global_batch", "micro_steps", "warmup"), "a whole number"),
     **dict.fromkeys(("theta", "lr", "weight_decay", "clip", "beta"), "a number"),
     "reset_optimizer": "true or false",

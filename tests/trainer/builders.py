@@ -72,13 +72,16 @@ def make_batch(docs: Sequence[Doc]) -> Batch:
     return replace(build(buffers.meta, buffers.pixels, buffers.sizes), info=info)
 
 
-def make_model(*, positions: int | None = None, vision: bool = True, seed: int = 0) -> VisionLanguage:
+def make_model(
+    *, positions: int | None = None, vision: bool = True, seed: int = 0, precision: str = "fp32"
+) -> VisionLanguage:
     model = VisionLanguage(
         TINY,
         vocab_size=VOCAB,
         image_token=IMAGE_TOKEN,
         patch_sizes=PATCH_SIZES if vision else None,
         max_positions=positions,
+        precision=precision,
     )
     initialise(model, seed)
     return model

@@ -42,6 +42,7 @@ def make_config(**changes):
         ({"theta": 1.0}, r"theta is 1\.0"),
         ({"schedule": "linear"}, "schedule 'linear' is none of constant, cosine"),
         ({"device": "abacus"}, "device 'abacus' is none of cpu, cuda"),
+        ({"precision": "fp8"}, "precision 'fp8' is none of fp32, bf16"),
         ({"packer": "tetris"}, "packer 'tetris' is none of best-fit"),
         ({"objective_weights": {"text": -1.0}}, "the weight of text is -1.0"),
     ],
@@ -65,7 +66,7 @@ def test_a_resumed_run_may_change_what_its_weights_do_not_depend_on():
         {"preset": "small"}, {"positions": "learned"}, {"freeze": ("lm",)}, {"objective_weights": {"text": 1.0}},
         {"threads": 1}, {"weight_decay": 0.0}, {"clip": 2.0}, {"task": "lm"},
         {"schedule": "cosine"}, {"packer": "next-fit"}, {"mixture": {"weights": {"a": 1}}}, {"theta": 5e5}, {"compile": True},
-        {"device": "cuda"},
+        {"device": "cuda"}, {"precision": "bf16"},
     ],
     ids=str,
 )  # fmt: skip
