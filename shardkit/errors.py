@@ -62,6 +62,10 @@ class ResumeError(ShardkitError):
     exit_code = 7
 
 
+ELSEWHERE = "choose another place with -o"
+"""What a hint says where the place of an output is at fault; of one that is no dataset see `store.files.output_is`."""
+
+
 class OutputError(ShardkitError):
     exit_code = 8
 
@@ -77,16 +81,17 @@ class OutputError(ShardkitError):
                 "the disk quota is used up: no space for the output",
                 "free some space and run the same command again",
             ),
-            errno.EROFS: ("the output lies on a read-only file system", "choose another place with -o"),
+            errno.EROFS: ("the output lies on a read-only file system", ELSEWHERE),
             errno.EACCES: (
                 "no permission to write the output",
-                "choose another place with -o, or change the folder's permissions",
+                f"{ELSEWHERE}, or change the folder's permissions",
             ),
             errno.EPERM: (
                 "no permission to write the output",
-                "choose another place with -o, or change the folder's permissions",
+                f"{ELSEWHERE}, or change the folder's permissions",
             ),
-            errno.ENOTDIR: ("a part of the output's path is a file, not a folder", "choose another place with -o"),
+            errno.ENOENT: ("a folder on the way to the output is not there", f"make it, or {ELSEWHERE}"),
+            errno.ENOTDIR: ("a part of the way to the output is a file, not a folder", ELSEWHERE),
         }
         what, hint = known.get(
             error.errno or 0,

@@ -20,7 +20,7 @@ from shardkit.sequence.plan.report import describe
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.sequence.plan.subset import attainable, subset_amounts
 from shardkit.store.dataset import Dataset
-from shardkit.store.files import output_errors
+from shardkit.store.files import output_errors, output_is
 from shardkit.store.plans import save_plan
 from shardkit.store.remote import RemoteSettings
 
@@ -117,7 +117,8 @@ def command(
             )
         say(f"wrote {subset}", quiet=quiet)
     if save:
-        path = save_plan(opened.path, plan.digest, _blocks(plan, epoch), _about(plan, epoch))
+        with output_is("the plan", "leave out --save"):
+            path = save_plan(opened.path, plan.digest, _blocks(plan, epoch), _about(plan, epoch))
         figures["saved"] = str(path)
         say(f"saved {path}", quiet=quiet)
     print_result(figures, as_json=as_json, text=_text(figures))
@@ -133,7 +134,7 @@ def _write_subset(path: Path, plan: Plan, unit: str, budget: int) -> tuple[dict[
     mixture = replace(plan.mixture or natural(plan.lengths, SUBSET_UNITS[unit]), subset=(unit, budget))
     mixture, short = attainable(plan.lengths, mixture, **order)
     holds = subset_amounts(plan.lengths, mixture, **order)
-    with output_errors(path):
+    with output_is("the subset", "choose another path with --subset"), output_errors(path):
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(mixture.to_toml())

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import xxhash
 
-from shardkit.errors import IntegrityError, OutputError
+from shardkit.errors import ELSEWHERE, IntegrityError, OutputError
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _BLOCK = 1 << 20
@@ -32,6 +32,24 @@ def output_errors(where: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError.from_os(error, str(where)) from error
+
+
+@contextmanager
+def output_is(what: str, elsewhere: str) -> Iterator[None]:
+    """Say of an output that is no dataset what it is, and how another place is chosen for it: not by -o.
+
+    Args:
+        what: stands where "the output" stood, as "the plan".
+        elsewhere: stands where "choose another place with -o" stood.
+    """
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(
+            error.what.replace("the output", what),
+            where=error.where,
+            hint=error.hint.replace(ELSEWHERE, elsewhere),
+        ) from error
 
 
 class DurableFile:

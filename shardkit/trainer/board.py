@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from shardkit.store.files import output_errors
+from shardkit.store.files import output_errors, output_is
 
 LEFT_OUT = ("step", "room")
 """No curves"""
@@ -49,7 +49,7 @@ def open_board(folder: Path | None, *, step: int) -> Iterator[Board | None]:
         return
     from tensorboardX import SummaryWriter
 
-    with output_errors(folder):
+    with output_is("the curves", "choose another --tensorboard"), output_errors(folder):
         # Named by the second they are begun in: without the step, a run that goes on at once would write over what was there.
         writer = SummaryWriter(logdir=str(folder), purge_step=step + 1, filename_suffix=f".{step}")
     try:

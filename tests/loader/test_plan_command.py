@@ -1,11 +1,13 @@
 """`shardkit plan`, and what it saves for loaders."""
 
+import errno
 import json
 import re
 
 import pytest
 
 from shardkit.cli import run
+from shardkit.errors import OutputError
 from shardkit.loader import StreamingLoader
 from shardkit.store.dataset import Dataset
 from shardkit.store.plans import plan_path, read_plan
@@ -188,3 +190,15 @@ def test_an_empty_epoch_is_described(tokens, capsys):
 
     assert figures["steps"] == 0
     assert figures["packs_left_out"] == figures["packs"] > 0
+
+
+def test_a_plan_that_cannot_be_saved_names_no_option_that_is_not_there(copied, capsys, monkeypatch):
+    def refuse(folder):
+        raise OutputError.from_os(PermissionError(errno.EACCES, "Permission denied"), str(folder))
+
+    monkeypatch.setattr("shardkit.store.plans.make_folder", refuse)
+    assert run(["plan", str(copied), "--max-tokens", "256", "--save", "--quiet"]) == 8
+    assert capsys.readouterr().err == (
+        f"{copied / '.cache'}: no permission to write the plan (EACCES)\n"
+        "Next: leave out --save, or change the folder's permissions\n"
+    )

@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan import Lengths
 from shardkit.sequence.recipes import Recipe
 from shardkit.sequence.recipes.built import Built, Encoder
-from shardkit.store.files import output_errors
+from shardkit.store.files import output_errors, output_is
 
 VERSION = 1
 _COLUMNS = ("key", "shard", "row", "tokens", "images", "patches")
@@ -96,7 +97,7 @@ def measure(source: Source, building: Building, *, file: Path | None = None) -> 
         return _load(file, bound, source)
     if file is not None:
         # Before a pass that may take hours: the lengths could not be kept.
-        with output_errors(file), tempfile.TemporaryFile(dir=file.parent):
+        with _of_lengths(), output_errors(file), tempfile.TemporaryFile(dir=file.parent):
             pass
     rows: list[list[int]] = []
     supervised: list[list[int]] = []
@@ -154,10 +155,14 @@ def _measured(columns: Mapping[str, npt.NDArray[Any]], excluded: Mapping[str, in
     )
 
 
+def _of_lengths() -> AbstractContextManager[None]:
+    return output_is("the lengths", "choose another file with measured=")
+
+
 def _save(file: Path, bound: str, columns: Mapping[str, npt.NDArray[Any]], excluded: Mapping[str, int]) -> None:
     """Whole or not at all: written beside it, then renamed."""
     about = np.frombuffer(orjson.dumps({"bound": bound, "excluded": dict(excluded)}), np.uint8)
-    with output_errors(file):
+    with _of_lengths(), output_errors(file):
         descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".tmp")
         try:
             with os.fdopen(descriptor, "wb") as out:

@@ -21,7 +21,7 @@ from shardkit.digest import xxh3
 from shardkit.errors import ConfigError, OutputError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.store.dataset import Dataset
-from shardkit.store.files import output_errors, sync_folder
+from shardkit.store.files import output_errors, output_is, sync_folder
 
 Row = tuple[str, str | None]
 """(address, caption)"""
@@ -63,7 +63,7 @@ def write_missing(dataset: Dataset, path: Path, *, overwrite: bool) -> None:
         table = dataset.table("missing", ["url", "caption"])
         rows = dict.fromkeys(zip(table["url"].to_pylist(), table["caption"].to_pylist(), strict=True))
     data = FORMS.get(path.suffix.lower(), _lines)(rows)
-    with output_errors(path):
+    with output_is("the list", "choose another path with --missing-urls"), output_errors(path):
         if path.exists() and not overwrite:
             if path.read_bytes() == data:
                 return

@@ -192,6 +192,8 @@ def test_lengths_that_cannot_be_kept_are_said_before_the_first_pass(tars, tmp_pa
     with pytest.raises(OutputError, match="ENOENT") as caught:
         make(WebDatasetTars(tars), measured=tmp_path / "nowhere" / "lengths.npz")
     assert caught.value.where == str(tmp_path / "nowhere" / "lengths.npz")
+    assert caught.value.what == "a folder on the way to the lengths is not there (ENOENT)"
+    assert caught.value.hint == "make it, or choose another file with measured="
 
 
 def test_a_tar_that_is_cut_or_damaged_is_refused(tars, tmp_path):
