@@ -175,7 +175,7 @@ LINES = 10
 @quiet_option
 def command(
     *, objective_weights: tuple[str, ...], stages: Path | None, eval_permuted: bool, quiet: bool, **given: Any
-) -> None:
+) -> int:
     """Train the bundled model on the packed stream of a tokenized dataset.
 
     A run that was killed goes on with --resume, and on a CPU ends with the same bits. The last line of stdout is JSON
@@ -193,25 +193,31 @@ def command(
         raise ConfigError("training needs torch", hint="install it: pip install 'shardkit[train]'") from None
     from shardkit.trainer.evaluate import evaluate
     from shardkit.trainer.loop import train
+    from shardkit.trainer.ranks import AnotherRankFailed, failing_together, joined_ranks
 
     given["resume"] |= given["resume_from"] is not None
-    run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
-    steps, out = run[-1].last, given["out"]
-    if eval_permuted and run[-1].config.task != "vlm-align":
-        raise ConfigError(
-            f"--eval-permuted compares images, the run ends with task {run[-1].config.task}",
-            hint="leave it out, or train with --task vlm-align",
-        )
-    result = train(run, _reporter(steps, quiet=quiet), lambda note: say(note, quiet=quiet))
+    try:
+        with joined_ranks(given["device"]):
+            with failing_together():
+                run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
+                if eval_permuted and run[-1].config.task != "vlm-align":
+                    raise ConfigError(
+                        f"--eval-permuted compares images, the run ends with task {run[-1].config.task}",
+                        hint="leave it out, or train with --task vlm-align",
+                    )
+            result = train(run, _reporter(run[-1].last, quiet=quiet), lambda note: say(note, quiet=quiet))
+    except AnotherRankFailed as other:
+        return other.code  # that rank has said why
     if result.rank:
-        return
-    say(f"step {result.step}: loss {result.loss:.4f}; the run is in {out}", quiet=quiet)
+        return 0
+    say(f"step {result.step}: loss {result.loss:.4f}; the run is in {given['out']}", quiet=quiet)
     line: dict[str, Any] = {"step": result.step, "loss": result.loss, "weights_digest": result.weights_digest}
     if eval_permuted:
         figure = evaluate(result.model, result.config)
         line["right_against_permuted"] = asdict(figure)
         say(_seen(figure), quiet=quiet)
     write_stdout(orjson.dumps(line, option=orjson.OPT_SORT_KEYS).decode() + "\n")
+    return 0
 
 
 def _stages(file: Path | None, given: dict[str, Any]) -> list[Stage]:

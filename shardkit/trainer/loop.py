@@ -24,6 +24,7 @@ from torch import nn
 from shardkit.errors import ConfigError
 from shardkit.loader import StreamingLoader
 from shardkit.loader.device import Batch
+from shardkit.store.files import output_is
 from shardkit.trainer.board import open_board
 from shardkit.trainer.build import repeatable, weights_digest
 from shardkit.trainer.checkpoint import load_checkpoint, save_checkpoint
@@ -34,7 +35,7 @@ from shardkit.trainer.metrics import Log
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.norms import ObjectiveNorms, grad_norm_by_part
 from shardkit.trainer.objective import by_name, combine
-from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
+from shardkit.trainer.ranks import failing_together, found_by_all, joined_ranks, sum_over_ranks
 from shardkit.trainer.run import begin_run, check_run, locked
 from shardkit.trainer.stages import Stage, one_stage
 from shardkit.trainer.state import TrainState, begin_stage
@@ -73,31 +74,34 @@ def train(
         OutputError: where a run is in `out` and `resume` was not asked for, or the disk refuses.
         ResumeError: where a stage that was begun has other settings or another dataset.
         IntegrityError: where a dataset or the checkpoint is damaged.
+        AnotherRankFailed: where a lower rank raises one of these.
     """
     stages = one_stage(run) if isinstance(run, TrainConfig) else run
-    with ExitStack() as stack:
+    with output_is("the run", "choose another --out"), ExitStack() as stack:
         rank, world_size = stack.enter_context(joined_ranks(stages[0].config.device))
-        inputs = open_inputs(stages, rank, world_size, stack)
-        initial = initial_weights(inputs[0])
-        config = inputs[0].stage.config
-        stack.enter_context(repeatable(config))
-        opened = [each.stage for each in inputs], [each.facts for each in inputs]
-        if rank == 0:
-            stack.enter_context(locked(config.out))
-            check_run(*opened)
-        wait_for_all()
+        with failing_together():
+            inputs = open_inputs(stages, rank, world_size, stack)
+            initial = initial_weights(inputs[0])
+            config = inputs[0].stage.config
+            stack.enter_context(repeatable(config))
+            opened = [each.stage for each in inputs], [each.facts for each in inputs]
+            if rank == 0:
+                stack.enter_context(locked(config.out))
+                check_run(*opened)
 
-        saved = load_checkpoint(config.out / "checkpoints", config.resume_from) if config.resume else None
-        done, loss = (saved["step"], saved["loss"]) if saved else (0, float("nan"))
-        remaining = remaining_stages(inputs, saved)
-        log = None
-        if rank == 0:
-            board = stack.enter_context(open_board(config.tensorboard, step=done))
-            begin_run(*opened, world_size=world_size)
-            log = stack.enter_context(Log(config.out / "log.jsonl", step=done, board=board))
+        with failing_together():
+            saved = load_checkpoint(config.out / "checkpoints", config.resume_from) if config.resume else None
+            done, loss = (saved["step"], saved["loss"]) if saved else (0, float("nan"))
+            remaining = remaining_stages(inputs, saved)
+            log = None
+            if rank == 0:
+                board = stack.enter_context(open_board(config.tensorboard, step=done))
+                begin_run(*opened, world_size=world_size)
+                log = stack.enter_context(Log(config.out / "log.jsonl", step=done, board=board))
         first, note = done + 1, ""
         for each in remaining:
-            state, promise = begin_stage(each, saved, initial=initial, rank=rank)
+            with failing_together():
+                state, promise = begin_stage(each, saved, initial=initial, rank=rank)
             if config.resume and rank == 0 and not note:
                 note = promise
                 on_note(f"{config.out}: {note}")
@@ -175,11 +179,12 @@ def take_step(state: TrainState, streams: Sequence[Iterator[Batch]], step: int) 
     with clock.part("update"):
         norm = float(nn.utils.clip_grad_norm_(trained, config.clip))
         if not math.isfinite(loss + norm):
-            raise ConfigError(
+            error = ConfigError(
                 f"the loss is {loss}, the norm of the gradient {norm}: the run cannot go on",
                 where=f"step {step}, batch {batches[0].batch_id}",
                 hint="lower --lr in a new --out; the last checkpoint is from before this step",
             )
+            raise found_by_all(error)
         state.set_rate(state.stage.learning_rate(step))
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)

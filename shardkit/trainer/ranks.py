@@ -17,12 +17,15 @@ from shardkit.errors import ConfigError, ShardkitError
 def joined_ranks(device: str = "cpu") -> Iterator[tuple[int, int]]:
     """(rank, world size): those of torchrun's group while the block runs, or (0, 1) for a process started alone.
 
-    RANK, WORLD_SIZE and LOCAL_RANK are torchrun's protocol, not settings of ours. With device "cuda" each process of a host
-    takes the GPU of its local rank.
+    A group that is there already is taken as it is. RANK, WORLD_SIZE and LOCAL_RANK are torchrun's protocol, not settings
+    of ours. With device "cuda" each process of a host takes the GPU of its local rank.
 
     Raises:
         ConfigError: where there is to be a group, and the others are not found.
     """
+    if dist.is_initialized():
+        yield dist.get_rank(), dist.get_world_size()
+        return
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield 0, 1
         return
@@ -59,15 +62,55 @@ def sum_over_ranks(tensors: Sequence[Tensor]) -> None:
             tensor.copy_(part.view_as(tensor))
 
 
-def wait_for_all() -> None:
-    """Return when every rank is here.
+class AnotherRankFailed(ShardkitError):  # noqa: N818 - it tells of an error, which another process raises
+    """A lower rank says what is wrong; this one only ends as that one does."""
+
+    def __init__(self, rank: int, code: int) -> None:
+        super().__init__(f"rank {rank} of the run has failed", hint="see what it said")
+        self.rank = rank
+        self.code = code
+        """The exit code of its error."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.rank, self.code))
+
+
+@contextmanager
+def failing_together() -> Iterator[None]:
+    """All ranks come out of the block, or none does, so that none waits for one that is gone and one error is said once.
+
+    A rank that fails here while the others have yet to enter a block inside this one meets them there.
 
     Raises:
-        ShardkitError: where one of them has stopped.
+        ShardkitError: what the lowest rank that failed has raised, there; where one has stopped without a word, that.
+        AnotherRankFailed: on all others.
     """
+    error: ShardkitError | None = None
+    try:
+        yield
+    except ShardkitError as found:
+        error = found
     if dist.is_initialized():
-        with _together():
-            dist.barrier()
+        codes = torch.zeros(dist.get_world_size(), dtype=torch.int64)
+        if error is not None and not isinstance(error, AnotherRankFailed):
+            codes[dist.get_rank()] = error.exit_code
+        try:
+            sum_over_ranks([codes])
+        except ShardkitError:
+            if error is None:
+                raise
+        else:
+            failed = [(rank, code) for rank, code in enumerate(codes.tolist()) if code]
+            if failed and failed[0][0] != dist.get_rank():
+                raise AnotherRankFailed(*failed[0]) from error
+    if error is not None:
+        raise error
+
+
+def found_by_all(error: ShardkitError) -> ShardkitError:
+    """What a rank raises where every one of them has the same error: one voice is enough."""
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    return AnotherRankFailed(0, error.exit_code) if rank else error
 
 
 @contextmanager

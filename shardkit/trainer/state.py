@@ -30,7 +30,7 @@ from shardkit.trainer.inputs import StageInputs
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.objective import objective_weights
 from shardkit.trainer.preference import PreferenceTask, references
-from shardkit.trainer.ranks import wait_for_all
+from shardkit.trainer.ranks import failing_together
 from shardkit.trainer.stage_records import StageRecord, append_stage_record, stage_record
 from shardkit.trainer.stages import Stage
 from shardkit.trainer.tasks import Task, TokenTask
@@ -146,7 +146,7 @@ def task_of(inputs: StageInputs, model: VisionLanguage, *, digest: str, make: bo
     if config.task != "dpo":
         return TokenTask(weights=objective_weights(inputs.facts.objectives, config.objective_weights))
     found = partial(references, model, inputs.dataset, digest=digest, folder=config.out)
-    # The first rank makes the file, the others read it.
-    made = found(make=make) if rank == 0 else None
-    wait_for_all()
+    with failing_together():
+        # The first rank makes the file, the others read it.
+        made = found(make=make) if rank == 0 else None
     return PreferenceTask(references=made or found(make=False), beta=config.beta)

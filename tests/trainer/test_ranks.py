@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
 
-from shardkit.errors import ConfigError, ShardkitError
+from shardkit import cli
+from shardkit.errors import ConfigError, ResumeError, ShardkitError
 from shardkit.trainer.counts import COUNTS
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from shardkit.trainer.objective import NUM_OBJECTIVES, combine, numerators, objective_weights
-from shardkit.trainer.ranks import joined_ranks, sum_over_ranks, wait_for_all
+from shardkit.trainer.ranks import AnotherRankFailed, failing_together, found_by_all, joined_ranks, sum_over_ranks
 from shardkit.trainer.stages import read_stages
 from tests.trainer.builders import docs_with_pictures, make_batch, make_model
 from tests.trainer.conftest import STAGES
@@ -120,17 +123,46 @@ def test_stages_of_two_processes_are_those_of_one(road: Path, tmp_path: Path):
     assert two[-1]["resumed"].endswith("REPLAYABLE")
 
 
-def stop_or_wait(rank: int, folder: Path) -> None:
+def fail_together(rank: int, tokens: Path, folder: Path) -> None:
+    said = []
     with joined_ranks():
+        for failing in ((), (1,), (0, 1), (0,)):
+            try:
+                with failing_together():
+                    if rank in failing:
+                        raise ResumeError(f"from rank {rank}")
+                said.append("fine")
+            except ShardkitError as error:
+                code = error.code if isinstance(error, AnotherRankFailed) else error.exit_code
+                said.append(f"{type(error).__name__}: {error}, {code}")
+        said.append(type(found_by_all(ConfigError("the loss is nan"))).__name__)
+        with redirect_stderr(StringIO()) as spoken:
+            options = ("--data", str(tokens), "--out", str(folder / "run"), "--steps", "1")
+            said.append(cli.run(["train", "--task", "sft", *options]))
+            said.append(cli.run(["train", "--task", "lm", *options, "--micro-steps", "3"]))
+        said.append(spoken.getvalue())
         if rank:
-            with pytest.raises(ShardkitError, match="another process of the run has stopped"):
-                wait_for_all()
-            (folder / "said").touch()
+            with pytest.raises(ShardkitError, match="another process of the run has stopped"), failing_together():
+                pass
+    (folder / str(rank)).write_text(json.dumps(said))
 
 
-def test_where_one_process_stops_the_others_say_so(tmp_path: Path):
-    two_ranks(stop_or_wait, tmp_path)
-    assert (tmp_path / "said").exists()
+def test_an_error_is_said_by_the_lowest_rank_that_has_it_and_ends_all(tokens: Path, tmp_path: Path):
+    two_ranks(fail_together, tokens, tmp_path)
+    first, second = (json.loads((tmp_path / str(rank)).read_text()) for rank in range(2))
+    alike = "AnotherRankFailed: rank 0 of the run has failed, 7"
+    assert first[:5] == [
+        "fine",
+        "AnotherRankFailed: rank 1 of the run has failed, 7",
+        *["ResumeError: from rank 0, 7"] * 2,
+        "ConfigError",
+    ]
+    assert second[:5] == ["fine", "ResumeError: from rank 1, 7", alike, alike, "AnotherRankFailed"]
+    assert first[5:7] == second[5:7] == [3, 3]
+    assert first[7].count("Next:") == 2
+    assert "Next: use --task vlm-align" in first[7]
+    assert second[7] == ""
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_group_of_which_nobody_is_found_is_named(monkeypatch: pytest.MonkeyPatch):
