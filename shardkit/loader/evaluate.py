@@ -41,7 +41,8 @@ class EvaluationLoader(PackedLoader):
     Args:
         dataset: what `shardkit tokenize` wrote, or its path.
         split: `val` where the dataset is split, everything where it never was.
-        max_tokens: of a pack; what the sequences were cut to where not given.
+        max_tokens: of a pack; what the sequences were cut to where not given. Likewise max_images, max_patches and
+            max_attention (pairs of tokens), where given.
         packed: several sequences a pack; else one each, in the order they are stored.
         global_batch: packs of a step over all ranks; a multiple of the world size.
         rank: data-parallel rank; with `world_size` from the environment of torchrun where not given, else 0 of 1.
@@ -63,6 +64,9 @@ class EvaluationLoader(PackedLoader):
         *,
         split: str | None = None,
         max_tokens: int | None = None,
+        max_images: int | None = None,
+        max_patches: int | None = None,
+        max_attention: int | None = None,
         packed: bool = True,
         global_batch: int = 1,
         rank: int | None = None,
@@ -80,6 +84,9 @@ class EvaluationLoader(PackedLoader):
         self._split = choose_split(self._dataset, split)
         self._settings = PlanSettings(
             max_tokens=self._dataset.recipe["max_tokens"] if max_tokens is None else max_tokens,
+            max_images=max_images,
+            max_patches=max_patches,
+            max_attention=max_attention,
             global_batch=global_batch,
             packer="best-fit" if packed else "none",
         )

@@ -7,7 +7,7 @@ import torch
 from shardkit.errors import ConfigError
 from shardkit.loader import EvaluationLoader
 from shardkit.store.dataset import Dataset
-from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.config import LIMITS, TrainConfig
 from shardkit.trainer.model import VisionLanguage
 from shardkit.trainer.ranks import sum_over_ranks
 from shardkit.trainer.tasks import Task
@@ -18,19 +18,30 @@ class HeldOut:
 
     Args:
         dataset: of sequences of the same recipe as those that are trained on.
+
+    Raises:
+        ConfigError: where a sequence of the split is above a limit of the run.
     """
 
     def __init__(self, dataset: Dataset, config: TrainConfig, *, rank: int, world_size: int) -> None:
         self._sources = sorted(set(dataset.table("lengths", ["source"])["source"].to_pylist()))
-        self.loader = EvaluationLoader(
-            dataset,
-            split=None if dataset.splits == ("all",) else config.eval_split,
-            max_tokens=config.max_tokens,
-            device=config.device,
-            global_batch=world_size,
-            rank=rank,
-            world_size=world_size,
-        )
+        split = None if dataset.splits == ("all",) else config.eval_split
+        try:
+            self.loader = EvaluationLoader(
+                dataset,
+                split=split,
+                **{name: getattr(config, name) for name in LIMITS},
+                device=config.device,
+                global_batch=world_size,
+                rank=rank,
+                world_size=world_size,
+            )
+        except ConfigError as error:
+            raise ConfigError(
+                f"evaluation holds the limits of the run: {error.what}",
+                where=f"{dataset.where}, split {split or 'all'}",
+                hint=f"{error.hint}, or leave out --eval-every",
+            ) from error
 
     def __call__(self, model: VisionLanguage, task: Task) -> dict[str, dict[str, float]]:
         """Source -> name -> mean over what it counts; the source "" is everything."""

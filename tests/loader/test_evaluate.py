@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from shardkit.errors import ConfigError, SourceError
 from shardkit.loader import EvaluationLoader, StreamingLoader, sums_by_sequence, targets_by_sequence, unpack
 from shardkit.media.reasons import BadMedia
+from shardkit.sequence.plan.source import read_lengths
 from shardkit.store.dataset import Dataset
 from tests.loader.builders import seen
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shardkit import cli
 from shardkit.errors import ConfigError
+from shardkit.store.dataset import Dataset
 from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.held_out import HeldOut
 from shardkit.trainer.loop import train
 from shardkit.trainer.metrics import read_log
 from tests.trainer.conftest import LETTERS, shardkit, tokenize
@@ -76,3 +79,14 @@ def test_pairs_are_evaluated_too(pairs: Path, tmp_path: Path):
     found = read_log(tmp_path / "run/log.jsonl")[-1]["eval"][""]
     assert found["accuracy"] == 1.0
     assert found["preference"] < 0.693
+
+
+def test_evaluation_holds_the_limits_of_the_run(two_sources: Path, tmp_path: Path):
+    dataset = Dataset.open(two_sources)
+    config = make_config(two_sources, tmp_path, max_attention=10)
+    with pytest.raises(ConfigError, match="the limits of the run: max_attention is 10, but the longest") as caught:
+        HeldOut(dataset, config, rank=0, world_size=1)
+    assert caught.value.where == f"{two_sources}, split val"
+    assert caught.value.hint.startswith("set --max-attention to")
+    longest = int(caught.value.hint.split()[3])
+    HeldOut(dataset, replace(config, max_attention=longest), rank=0, world_size=1).loader.close()

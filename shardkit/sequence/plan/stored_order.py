@@ -57,7 +57,9 @@ class StoredOrder:
     @cached_property
     def digest(self) -> str:
         """32 hex digits: equal for equal batches."""
-        names = ("max_tokens", "max_images", "max_patches", "global_batch", "packer", "block")
+        names = ["max_tokens", "max_images", "max_patches", "global_batch", "packer", "block"]
+        if self.settings.max_attention is not None:  # younger than the others: without it digests stay as they were
+            names.append("max_attention")
         settings = asdict(self.settings)
         return fingerprint(
             {
