@@ -45,11 +45,22 @@ class Hosting:
         self._seen = 0
         """How often it was placed, as this copy knows it."""
         self._begun = 0
+        self._here = 0
+        """`_latest` when this process began to iterate itself; 0 before."""
 
     @property
     def hosted(self) -> bool:
         """Whether workers have begun to iterate since the loader was last placed."""
         return bool(self._latest.value)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the newest iteration is one of workers, and not of the process that asks."""
+        return self._latest.value not in (0, self._here)
+
+    def begin_here(self) -> None:
+        """An iteration begins in this process."""
+        self._here = self._latest.value
 
     @property
     def num_workers(self) -> int:
@@ -70,6 +81,7 @@ class Hosting:
         """The loader was placed anew: the next iteration of new workers begins there."""
         self._seen += 1
         self._placed.value = self._seen
+        self._here = 0
         self._latest.value = 0
         self._shift.value = 0
         self._workers.value = 0

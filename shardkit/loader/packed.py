@@ -106,7 +106,12 @@ class PackedLoader(IterableDataset[Any]):
     # ------------------------------------------------------------------ iteration
     def __iter__(self) -> Iterator[Any]:
         self._check_open()
-        return self._own() if get_worker_info() is None else self._hosted()
+        if get_worker_info() is not None:
+            return self._hosted()
+        if self._hosting.elsewhere:
+            self._meter = Meter()  # what was counted before workers had their turn is none of this iteration
+        self._hosting.begin_here()
+        return self._own()
 
     def _delivered(self, steps: Iterable[Step]) -> Iterator[Batch]:
         """The batches of `steps` on the device, counted."""
@@ -170,9 +175,9 @@ class PackedLoader(IterableDataset[Any]):
             restart: count anew from here on, as for one log line after another.
 
         Raises:
-            ConfigError: in a process whose workers hand out the batches.
+            ConfigError: in a process whose workers have handed out the latest batches.
         """
-        if self._hosting.hosted:
+        if self._hosting.elsewhere:
             raise ConfigError(
                 "workers of a DataLoader hand out the batches, so this process does not see them",
                 hint="count each batch where it arrives with shardkit.loader.Meter",

@@ -53,6 +53,27 @@ def test_each_iteration_is_the_same_also_in_a_copy_and_in_workers(split_tokens, 
         assert seen(pickle.loads(pickle.dumps(loader))) == whole
         for workers in (1, 3):
             assert seen(DataLoader(loader, batch_size=None, num_workers=workers)) == whole
+            with pytest.raises(ConfigError, match="does not see them"):
+                loader.metrics()
+        for _ in range(2):
+            assert seen(loader) == whole
+        assert loader.metrics().steps == 2 * len(whole), "since it is iterated here again"
+
+
+def test_all_limits_hold(split_tokens):
+    lengths = read_lengths(Dataset.open(split_tokens), "val")
+    limits = {f"max_{name}": int(getattr(lengths, name).max()) for name in ("images", "patches", "attention")}
+    found, digests = {}, set()
+    for name, limit in ({"max_tokens": 256} | limits).items():
+        with EvaluationLoader(split_tokens, **{"max_tokens": 256, name: limit}) as loader:
+            batches = list(loader)
+        assert sorted(row for batch in batches for row in batch.info.rows) == stored(split_tokens, "val")
+        digests.add(batches[0].batch_id.split("/")[0])
+        found[name] = [[one.sequence for one in pack] for batch in batches for pack in unpack(batch)]
+    assert max(sum(one.num_images for one in pack) for pack in found["max_images"]) <= limits["max_images"]
+    assert max(sum(one.num_tokens**2 for one in pack) for pack in found["max_attention"]) <= limits["max_attention"]
+    assert len(digests) == 4
+    assert all(len(found[name]) > len(found["max_tokens"]) for name in limits), "each of them binds"
 
 
 def test_ranks_share_the_batches_and_take_equally_many_steps(split_tokens):

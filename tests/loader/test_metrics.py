@@ -112,6 +112,8 @@ def test_behind_workers_each_batch_is_counted_where_it_arrives(tokens):
             meter.add(batch)
         with pytest.raises(ConfigError, match="does not see them"):
             loader.metrics()
+        again = list(loader)
+        assert loader.metrics().steps == len(again) == len(whole), "iterated here, it counts anew"
 
     found = meter.metrics()
     assert (found.steps, found.totals, found.media_bytes) == (len(whole), own.totals, own.media_bytes)
