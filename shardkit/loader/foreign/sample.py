@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shardkit.media.decode import decode_rgb
+from shardkit.media.png_header import plain_png_size
 from shardkit.media.turbo import plain_size
 from shardkit.records import Example, Image, Relation, Segment
 
@@ -91,9 +92,9 @@ def to_example(sample: Sample, source: str) -> Example:
 
 
 def _image(data: bytes | memoryview) -> Image:
-    size = plain_size(data)
+    size = plain_size(data) or plain_png_size(data)
     if size is None:
-        # What is no plain JPEG is decoded to know its upright size; the first pass pays for it once.
+        # What is no plain JPEG or PNG is decoded to know its upright size; the first pass pays for it once.
         picture = decode_rgb(data)
         size = (picture.height, picture.width)
     return Image(

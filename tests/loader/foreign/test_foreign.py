@@ -377,3 +377,27 @@ def test_a_stateful_data_loader_restores_what_was_said_to_be_enough(tars, worker
     refused.load_state_dict(state)
     with pytest.raises(ResumeError, match="is all that is promised here"):
         next(iter(refused))
+
+
+def test_the_first_pass_decodes_neither_plain_jpegs_nor_plain_pngs(tars, pairs, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("shardkit.loader.foreign.sample.plain_png_size", lambda _data: None)
+        with make(WebDatasetTars(tars)) as loader:
+            whole = seen(loader)
+    monkeypatch.setattr("shardkit.loader.foreign.sample.decode_rgb", None)
+    with make(WebDatasetTars(tars)) as loader:
+        assert seen(loader) == whole
+    assert {data[:2] for *_, pictures in pairs for data in pictures} == {b"\x89P", b"\xff\xd8"}
+
+
+def test_a_png_that_is_cut_is_left_out_by_the_first_pass(tmp_path):
+    data = picture(1, "PNG")
+    with tarfile.open(tmp_path / "pairs.tar", "w") as tar:
+        for key, image in (("0", data), ("1", data[: len(data) // 2]), ("2", data[:60] + b"\0" + data[61:])):
+            for name, content in ((f"{key}.png", image), (f"{key}.txt", b"words")):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    with make(WebDatasetTars([tmp_path / "pairs.tar"])) as loader:
+        assert sum(loader.excluded.values()) == 2
+        assert len(delivered(loader)) == 1
