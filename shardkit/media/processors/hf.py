@@ -61,11 +61,16 @@ class _Kind:
     inputs: Callable[[Any, npt.NDArray[np.uint8]], Arrays]
     defaults: Config
     """What transformers takes where the file does not say."""
+    more: tuple[str, ...] = ()
+    """What else of the file is read."""
 
 
 # ------------------------------------------------------------------ Qwen2-VL, Qwen2.5-VL
 def _read_qwen(config: Config, common: dict[str, Any]) -> PixelBudget:
     size = config.get("size") or {}
+    strange = set(size) - {"shortest_edge", "longest_edge", "min_pixels", "max_pixels"}
+    if strange:
+        raise _unlike("size", size, "shortest_edge and longest_edge, as areas in pixels,")
     least = config.get("min_pixels") or size.get("shortest_edge") or size.get("min_pixels")
     most = config.get("max_pixels") or size.get("longest_edge") or size.get("max_pixels")
     if config.get("temporal_patch_size", _TEMPORAL) != _TEMPORAL:
@@ -88,7 +93,6 @@ def _write_qwen(processor: PixelBudget) -> dict[str, Any]:
         "patch_size": processor.patch,
         "merge_size": processor.merge,
         "temporal_patch_size": _TEMPORAL,
-        "do_convert_rgb": True,
     }
 
 
@@ -149,7 +153,6 @@ def _write_mllama(processor: Tiles) -> dict[str, Any]:
         "size": {"height": processor.tile, "width": processor.tile},
         "max_image_tiles": processor.max_tiles,
         "do_pad": True,
-        "do_convert_rgb": True,
     }
 
 
@@ -178,6 +181,7 @@ KINDS: dict[type[Any], _Kind] = {
         write=_write_qwen,
         inputs=_qwen,
         defaults={"resample": 3, "patch_size": 14, "merge_size": 2, **_CLIP},
+        more=("size", "min_pixels", "max_pixels", "temporal_patch_size"),
     ),
     Naflex: _Kind(
         type="Siglip2ImageProcessor",
@@ -203,6 +207,21 @@ KINDS: dict[type[Any], _Kind] = {
 """Our processor -> the one of transformers that does the same."""
 _TYPES = {"Qwen2_5_VLImageProcessor": "Qwen2VLImageProcessor"}
 """Other names of one rule."""
+_COMMON = ("do_resize", "do_rescale", "do_normalize", "rescale_factor", "resample", "image_mean", "image_std")
+"""What is read of the file of every processor."""
+_NO_PIXELS = (
+    *("image_processor_type", "feature_extractor_type", "processor_class", "transformers_version", "_name_or_path"),
+    *("_valid_processor_keys", "do_convert_rgb", "default_to_square", "crop_size", "pad_size"),
+    *("input_data_format", "data_format", "return_tensors", "device", "disable_grouping"),
+)
+"""What changes no pixel of an RGB picture: names, the form of what comes and goes, and sizes that a switch must ask for."""
+
+
+_HINTS = {
+    "SiglipImageProcessor": "it makes a square, of patches that the file does not tell: --set processor=square "
+    "--set image_size=SIDE --set resampling=bicubic --set normalisation=half --set patch=N --set merge=1"
+}
+"""What does the same as a processor whose file does not say enough."""
 
 
 def read(folder: Path) -> Processor:
@@ -263,6 +282,7 @@ def config_of(processor: Processor) -> dict[str, Any]:
     mean, std = NORMALISATIONS[processor.normalisation]
     return {
         "image_processor_type": kind.type,
+        "do_convert_rgb": True,
         "do_resize": True,
         "resample": int(RESAMPLINGS[processor.resampling]),
         "do_rescale": True,
@@ -319,11 +339,23 @@ def _processor(config: Any) -> Processor:
         if kind.type == name:
             # A null in the file stands for the default, as with transformers.
             whole = {**kind.defaults, **{key: value for key, value in config.items() if value is not None}}
+            _check_known(whole, kind)
             return kind.read(whole, _common(whole))
     raise ConfigError(
         f"its image_processor_type is {named}; there are {', '.join(kind.type for kind in KINDS.values())}",
-        hint="choose a processor by its name, with its settings: --set processor=NAME",
+        hint=_HINTS.get(name, "choose a processor by its name, with its settings: --set processor=NAME"),
     )
+
+
+def _check_known(config: Config, kind: _Kind) -> None:
+    """Refuse what is asked for and not known here, by name: it may change pixels. What is off or null asks for nothing."""
+    known = {*_COMMON, *_NO_PIXELS, *kind.defaults, *kind.more}
+    for name, value in config.items():
+        if name not in known and value is not None and value is not False:
+            raise ConfigError(
+                f"{name} is {value!r:.100}; what that does to pixels is not known here",
+                hint="take it out of the file if it does nothing, or choose a processor by its name",
+            )
 
 
 def _common(config: Config) -> dict[str, Any]:

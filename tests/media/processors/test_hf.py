@@ -132,6 +132,77 @@ def test_files_as_models_publish_them(name, tmp_path):
     assert hf.read(tmp_path) == processor
 
 
+_CLIP = {
+    "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
+}  # fmt: skip
+_HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+_ALL = {"do_resize": True, "do_rescale": True, "do_normalize": True, "rescale_factor": 0.00392156862745098}
+OTHERS = {
+    "CLIP": {**_CLIP, **_ALL, "crop_size": {"height": 224, "width": 224}, "do_center_crop": True, "do_convert_rgb": True, "resample": 3, "size": {"shortest_edge": 224}, "image_processor_type": "CLIPImageProcessor"},
+    "CLIP of before 2023": {**_CLIP, "crop_size": 224, "do_center_crop": True, "do_normalize": True, "do_resize": True, "feature_extractor_type": "CLIPFeatureExtractor", "resample": 3, "size": 224},
+    "SigLIP": {**_HALF, **_ALL, "image_processor_type": "SiglipImageProcessor", "processor_class": "SiglipProcessor", "resample": 3, "size": {"height": 384, "width": 384}},
+    "PaliGemma": {**_HALF, **_ALL, "do_convert_rgb": None, "image_processor_type": "SiglipImageProcessor", "image_seq_length": 256, "processor_class": "PaliGemmaProcessor", "resample": 3, "size": {"height": 224, "width": 224}},
+    "Gemma 3": {**_HALF, **_ALL, "do_convert_rgb": None, "do_pan_and_scan": None, "image_processor_type": "Gemma3ImageProcessor", "image_seq_length": 256, "pan_and_scan_max_num_crops": None, "resample": 2, "size": {"height": 896, "width": 896}},
+    "LLaVA 1.5": {**_CLIP, **_ALL, "crop_size": {"height": 336, "width": 336}, "do_center_crop": True, "image_processor_type": "CLIPImageProcessor", "processor_class": "LlavaProcessor", "resample": 3, "size": {"shortest_edge": 336}},
+    "LLaVA-NeXT": {**_CLIP, **_ALL, "aspect_ratio_setting": "anyres", "crop_size": {"height": 336, "width": 336}, "do_center_crop": True, "do_pad": True, "image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]], "image_processor_type": "LlavaNextImageProcessor", "resample": 3, "size": {"shortest_edge": 336}},
+    "Idefics2": {**_HALF, **_ALL, "do_convert_rgb": True, "do_image_splitting": True, "do_pad": True, "image_processor_type": "Idefics2ImageProcessor", "resample": 2, "size": {"longest_edge": 980, "shortest_edge": 378}},
+    "Idefics3": {**_HALF, **_ALL, "do_convert_rgb": True, "do_image_splitting": True, "do_pad": True, "image_processor_type": "Idefics3ImageProcessor", "max_image_size": {"longest_edge": 364}, "resample": 1, "size": {"longest_edge": 1456}},
+    "InternVL": {**_CLIP, "crop_size": 448, "do_center_crop": True, "do_normalize": True, "do_resize": True, "feature_extractor_type": "CLIPFeatureExtractor", "resample": 3, "size": 448},
+    "InternVL3 in transformers": {**_ALL, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "crop_to_patches": False, "do_convert_rgb": True, "image_processor_type": "GotOcr2ImageProcessorFast", "max_patches": 12, "min_patches": 1, "resample": 3, "size": {"height": 448, "width": 448}},
+    "Pixtral": {**_CLIP, **_ALL, "do_convert_rgb": True, "image_processor_type": "PixtralImageProcessor", "patch_size": {"height": 16, "width": 16}, "processor_class": "PixtralProcessor", "resample": 3, "size": {"longest_edge": 1024}},
+    "Phi-3-vision": {**_CLIP, "auto_map": {"AutoImageProcessor": "image_processing_phi3_v.Phi3VImageProcessor", "AutoProcessor": "processing_phi3_v.Phi3VProcessor"}, "image_processor_type": "Phi3VImageProcessor", "num_crops": 16, "num_img_tokens": 144, "processor_class": "Phi3VProcessor"},
+}  # fmt: skip
+"""Families whose processors no processor here stands for, as they publish them."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_families_are_refused_by_the_name_of_their_processor(name, tmp_path):
+    config = OTHERS[name]
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
+    kind = config.get("image_processor_type") or config["feature_extractor_type"]
+    with pytest.raises(ConfigError, match=f"its image_processor_type is {kind}; there are Qwen2VLImageProcessor, "):
+        hf.read(tmp_path)
+
+
+HARMLESS = {
+    "processor_class": "Qwen2_5_VLProcessor", "transformers_version": "4.57.1", "_valid_processor_keys": ["images"],
+    "do_convert_rgb": False, "default_to_square": True, "data_format": "channels_first", "input_data_format": None,
+    "return_tensors": None, "device": None, "disable_grouping": None, "do_center_crop": None, "crop_size": {"height": 9, "width": 9},
+    "do_pad": False, "pad_size": None, "of_a_later_release": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_changes_no_pixel_is_passed_over_and_what_may_is_refused_by_name(name, tmp_path):
+    config, processor = PUBLISHED[name]
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text(json.dumps({**HARMLESS, **config}))
+    assert hf.read(tmp_path) == processor
+    for field, value in {
+        "do_center_crop": True,
+        "do_image_splitting": True,
+        "image_grid_pinpoints": [[336, 672]],
+        "auto_map": {"AutoImageProcessor": "processing.Other"},
+        "num_crops": 16,
+        "of_a_later_release": "sharpen",
+    }.items():
+        file.write_text(json.dumps({**config, field: value}))
+        with pytest.raises(ConfigError, match=f"{field} is .*not known here") as caught:
+            hf.read(tmp_path)
+        assert caught.value.where == str(file)
+
+
+@pytest.mark.parametrize("processor", [QWEN, Naflex(), Tiles()], ids=lambda processor: processor.NAME)
+def test_what_transformers_saves_of_it_is_read_again(processor, tmp_path):
+    """Release 5 writes every field that it knows, null or not."""
+    transformers = pytest.importorskip("transformers")
+    hf.write(processor, tmp_path)
+    theirs = transformers.AutoImageProcessor.from_pretrained(tmp_path)
+    assert theirs.do_convert_rgb is True
+    theirs.save_pretrained(tmp_path / "saved")
+    assert hf.read(tmp_path / "saved") == processor
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -144,6 +215,10 @@ def test_files_as_models_publish_them(name, tmp_path):
         ({"rescale_factor": 1}, "rescale_factor is 1;"),
         ({"resample": 9}, "resample is 9;"),
         ({"temporal_patch_size": 1}, "temporal_patch_size is 1;"),
+        (
+            {"size": {"height": 224, "width": 224}, "min_pixels": None, "max_pixels": None},
+            "size is .*; shortest_edge and longest_edge",
+        ),
         ({"patch_size": "14"}, "patch of the pixel-budget processor is '14'"),
         ({"size": 3, "min_pixels": None, "max_pixels": None}, "does not say what its processor takes"),
     ],
