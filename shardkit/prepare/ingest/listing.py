@@ -15,7 +15,7 @@ from shardkit.prepare.ingest.containers.lines import are_values
 from shardkit.prepare.ingest.containers.mds import index_beside
 from shardkit.prepare.ingest.containers.naming import PLAIN, Naming
 from shardkit.prepare.ingest.containers.pairs import part
-from shardkit.prepare.ingest.containers.side_table import tables_beside
+from shardkit.prepare.ingest.containers.side_table import Folders
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream, as_utf8
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.reasons import plain
@@ -29,7 +29,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Suffix -> containers that it may promise; a suffix of compression behind it is looked through."""
 _COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".br", ".snappy")
-_PACKED = (".zip", ".7z", ".rar", ".tar", ".tgz", ".xz", *_COMPRESSED)
+_PACKED = (".zip", ".7z", ".rar", ".tar", ".tgz", ".xz", ".mdb", *_COMPRESSED)
 """Ends of files that hold others."""
 _HELP = "see `shardkit ingest --help` for the kinds of input of each format"
 _LISTS = ("lines", "json")
@@ -121,7 +121,8 @@ def list_inputs(
             where=", ".join(sorted(map(str, config.paths))),
             hint=next_step([*map(str, config.paths), *sorted(ignored)]),
         )
-    inputs = [(kind, _with_tables(file, kind)) for _, (kind, file) in sorted(found.items())]
+    folders = Folders()
+    inputs = [(kind, _with_tables(file, kind, folders)) for _, (kind, file) in sorted(found.items())]
     return Listing(
         roots=roots,
         inputs=tuple(inputs),
@@ -212,10 +213,10 @@ class _Look:
         return kind, {file.name: kind}
 
 
-def _with_tables(file: InputFile, kind: str) -> InputFile:
+def _with_tables(file: InputFile, kind: str, folders: Folders) -> InputFile:
     """`file` with what stands beside it and says more of its records."""
     if kind == "tar":
-        return replace(file, beside=tables_beside(file))
+        return replace(file, beside=folders.tables_beside(file))
     return replace(file, beside=index_beside(file)) if kind == "mds" else file
 
 

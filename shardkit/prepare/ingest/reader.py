@@ -126,6 +126,15 @@ class Reader:
         Args:
             folder: of the input, relative to the input root.
         """
+        found = self.first_there(texts, folder)
+        return texts[0] if found is None else found
+
+    def first_there(self, texts: Sequence[str], folder: str) -> str | None:
+        """The first of several paths and addresses under which an image lies; None where none does.
+
+        Args:
+            folder: of the input, relative to the input root.
+        """
         for text in texts:
             if text in self._urls:
                 return text
@@ -140,7 +149,7 @@ class Reader:
                     self._note(missing(text, folder))
                 continue
             return text
-        return texts[0]
+        return None
 
     def folder_name(self, folder: str) -> str:
         """What the folder of an input is called, by its path relative to the input root."""

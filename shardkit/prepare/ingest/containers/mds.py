@@ -19,6 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -202,16 +203,26 @@ def _entry(file: InputFile) -> dict[str, Any] | None:
     index = next((one for one in file.beside if os.path.basename(one.path) == INDEX), None)
     if index is None:
         return None
-    own = os.path.basename(file.path)
-    for entry in read_index(index):
-        for part in ("raw_data", "zip_data"):
-            if entry.get(part) and os.path.basename(entry[part]["basename"]) == own:
-                return {**entry, "part": part}
+    state = os.stat(index.path)
+    entry = _entries(index, state.st_mtime_ns).get(os.path.basename(file.path))
+    if entry is not None:
+        return entry
     raise SourceError(
         f"{INDEX} beside the shard does not name it",
         where=file.name,
         hint="name only shards of the set, or move the index away to read the shard without it",
     )
+
+
+@lru_cache(maxsize=1)
+def _entries(index: InputFile, _changed: int) -> dict[str, dict[str, Any]]:
+    """What an index says, by the name of each file: a set of thousands of shards would else be parsed for each of them."""
+    return {
+        os.path.basename(entry[part]["basename"]): {**entry, "part": part}
+        for entry in reversed(read_index(index))
+        for part in ("zip_data", "raw_data")
+        if entry.get(part)
+    }
 
 
 def index_beside(shard: InputFile) -> tuple[InputFile, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,10 @@ import pyarrow.parquet as pq
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.columns import Required, check_columns
 from shardkit.prepare.ingest.config import IngestConfig
+from shardkit.prepare.ingest.containers.batch_rows import rows
 from shardkit.prepare.ingest.containers.features import class_names, named
 from shardkit.prepare.ingest.containers.streams import Opener
+from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record, exclusion, refused
 from shardkit.prepare.ingest.roots import open_input
 from shardkit.prepare.ingest.units import CHUNK_BYTES, CHUNK_RECORDS, InputFile, Slice, row_slices
@@ -120,26 +121,13 @@ def records(chunk: BatchChunk, config: IngestConfig) -> Iterator[Record | Exclus
     if chunk.batch is None:
         yield exclusion(chunk.input, str(chunk.first), chunk.reason, chunk.damage)
         return
-    try:
-        rows: list[dict[str, Any] | UnicodeDecodeError] = chunk.batch.to_pylist()
-    except UnicodeDecodeError:
-        rows = [_row(chunk.batch, index) for index in range(chunk.batch.num_rows)]
     labels = class_names(chunk.batch.schema) if config.prepared is not None else {}
-    for offset, row in enumerate(rows):
+    for offset, row in enumerate(rows(chunk.batch)):
         position = str(chunk.first + offset)
-        if isinstance(row, UnicodeDecodeError):
-            detail = f"byte {row.start} of a value, 0x{row.object[row.start]:02x}, is no UTF-8"
-            yield exclusion(chunk.input, position, "invalid_utf8", detail)
+        if isinstance(row, Bad):
+            yield exclusion(chunk.input, position, row.reason, row.detail)
         else:
             for name, names in labels.items():
                 row[name] = named(row[name], names)
             value = config.with_split(chunk.input, row)
             yield Record(input=chunk.input, position=position, value=value, folder=chunk.folder)
-
-
-def _row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | UnicodeDecodeError:
-    try:
-        row: dict[str, Any] = batch.slice(index, 1).to_pylist()[0]
-    except UnicodeDecodeError as error:
-        return error
-    return row

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardkit.errors import SourceError
+from shardkit.prepare.ingest.containers.batch_rows import Row, rows
+from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.units import InputFile
 
 _KEY, _STATUS = "key", "status"
@@ -32,27 +34,49 @@ class Rows:
     by_key: Mapping[str, Mapping[str, Any]]
     changes: Counter[str] = field(default_factory=Counter)
     """side_table_row: rows of samples; side_table_failed: rows of fetches that failed; side_table_other: rows of
-    fetches that went well, without a sample; side_table_key_twice: rows that were passed over."""
+    fetches that went well, without a sample; side_table_key_twice and side_table_row_unreadable: rows that were passed
+    over."""
 
 
-def tables_beside(archive: InputFile) -> tuple[InputFile, ...]:
-    """The tables of an archive: that of its own name, else those of its folder that belong to no other archive."""
-    folder, name = os.path.split(archive.path)
-    own = f"{_stem(name)}{_SUFFIX}"
-    names = sorted(os.listdir(folder))
-    stems = {_stem(other) for other in names if other.endswith(_ARCHIVES)}
-    if own in names:
-        candidates = [own]
-    else:
-        candidates = [n for n in names if n.endswith(_SUFFIX) and n.removesuffix(_SUFFIX) not in stems]
-    above = archive.name.rpartition("/")[0]
-    found = []
-    for candidate in candidates:
-        path = os.path.join(folder, candidate)
-        if os.path.isfile(path) and not os.path.islink(path) and (candidate == own or _has_columns(path)):
-            shown = f"{above}/{candidate}" if above else candidate
-            found.append(InputFile(name=shown, path=path, size=os.path.getsize(path)))
-    return tuple(found)
+class Folders:
+    """The folders that archives lie in, each looked at once: a dump has thousands of archives in one."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, frozenset[str]] = {}
+        self._shared: dict[str, list[str]] = {}
+
+    def tables_beside(self, archive: InputFile) -> tuple[InputFile, ...]:
+        """The tables of an archive: that of its own name, else those of its folder that belong to no other archive."""
+        folder, name = os.path.split(archive.path)
+        if folder not in self._names:
+            self._names[folder] = frozenset(os.listdir(folder))
+        own = f"{_stem(name)}{_SUFFIX}"
+        if own in self._names[folder]:
+            found = [own] if _is_plain_file(os.path.join(folder, own)) else []
+        else:
+            found = self._of_all(folder)
+        above = archive.name.rpartition("/")[0]
+        return tuple(
+            InputFile(name=f"{above}/{one}" if above else one, path=path, size=os.path.getsize(path))
+            for one in found
+            for path in [os.path.join(folder, one)]
+        )
+
+    def _of_all(self, folder: str) -> list[str]:
+        """The tables in a folder that are of no archive of their name and have the columns to say of which they are."""
+        if folder not in self._shared:
+            stems = {_stem(name) for name in self._names[folder] if name.endswith(_ARCHIVES)}
+            paths = {
+                name: os.path.join(folder, name)
+                for name in sorted(self._names[folder])
+                if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX) not in stems
+            }
+            self._shared[folder] = [n for n, path in paths.items() if _is_plain_file(path) and _has_columns(path)]
+        return self._shared[folder]
+
+
+def _is_plain_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _stem(name: str) -> str:
@@ -81,6 +105,9 @@ def read(archive: InputFile, keys: Collection[str], *, salvage: bool) -> Rows:
         is_own = table.name.rpartition("/")[2].removesuffix(_SUFFIX) == _stem(archive.name.rpartition("/")[2])
         try:
             for row in _rows(table):
+                if isinstance(row, Bad):
+                    changes["side_table_row_unreadable"] += 1
+                    continue
                 stated = str(row.get(_KEY))
                 key = stated if stated in keys else by_base.get(stated)
                 if key is None:
@@ -105,9 +132,9 @@ def read(archive: InputFile, keys: Collection[str], *, salvage: bool) -> Rows:
     return Rows(by_key=by_key, changes=changes)
 
 
-def _rows(table: InputFile) -> Iterator[dict[str, Any]]:
+def _rows(table: InputFile) -> Iterator[Row | Bad]:
     with pq.ParquetFile(table.path) as parquet:
         if _KEY not in parquet.schema_arrow.names:
             return
         for batch in parquet.iter_batches(batch_size=_BATCH, use_threads=False):
-            yield from batch.to_pylist()
+            yield from rows(batch)

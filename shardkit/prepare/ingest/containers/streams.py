@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.roots import open_input
 from shardkit.prepare.ingest.units import InputFile
 from shardkit.store.tar_walk import Damaged as Damaged  # noqa: PLC0414 - what streams raise
@@ -92,6 +93,29 @@ class Stream:
     def close(self) -> None:
         self._inner.close()
         self._raw.close()
+
+
+def unpacked(data: bytes, most: int) -> bytes:
+    """The bytes of a whole file that may be compressed; plain ones as they are.
+
+    Raises:
+        Bad: where it is cut or damaged, or unpacks to more than `most` bytes.
+    """
+    kind = compression(data[:4])
+    if kind is None:
+        return data
+    stream = _decompressed(io.BytesIO(data), kind)
+    blocks: list[bytes] = []
+    size = 0
+    try:
+        while block := stream.read(_BLOCK):
+            blocks.append(block)
+            size += len(block)
+            if size > most:
+                raise Bad("too_many_bytes", f"it unpacks to more than {most} bytes")
+    except (EOFError, zlib.error, pa.ArrowException, OSError) as error:
+        raise Bad("damaged_input", f"the {kind} stream is damaged or cut off behind byte {size} ({error})") from None
+    return b"".join(blocks)
 
 
 def _decompressed(raw: IO[bytes], kind: str | None) -> IO[bytes] | _Blocks:

@@ -1,7 +1,7 @@
 """Tar archives of samples: members that share a key, plain or compressed, in whatever order they stand.
 
-The key is the name up to the last dot of its base name. Samples come in the order of their images, so that reading goes
-forwards; the order of other members does not matter.
+The key is the name up to the last dot of its base name, but for extensions of two parts (see `_parted`). Samples come in
+the order of their images, so that reading goes forwards; the order of other members does not matter.
 
     plan    file -> slices of whole samples           (parent)
     chunks  slice -> samples, with places or bytes     (parent)
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -92,7 +92,9 @@ def index(file: InputFile, config: IngestConfig) -> Index:
             if base.startswith("._") or base in _BAGGAGE or member.name.startswith("__MACOSX/"):
                 changes["system_member_skipped"] += 1
                 continue
-            stems.setdefault(unicodedata.normalize("NFC", _stem(member)), []).append(member)
+            # Of a packed archive only texts are held: pictures are read again when their turn comes.
+            kept = replace(member, data=None) if member.data and suffix(base) not in TEXT_SUFFIXES else member
+            stems.setdefault(unicodedata.normalize("NFC", _stem(member)), []).append(kept)
     except Damaged as broken:
         damage = f"damaged at byte {broken.place}: {broken.what}"
         if not config.salvage:
@@ -100,7 +102,7 @@ def index(file: InputFile, config: IngestConfig) -> Index:
     finally:
         stream.close()
     forms = sum(len(set(map(_stem, members))) > 1 for members in stems.values())
-    keys = {_key(stem, members): members for stem, members in _joined(stems).items()}
+    keys = {_key(stem, members): members for stem, members in _joined(_parted(stems, changes)).items()}
     if forms:
         changes["stem_matched_by_unicode_form"] += forms
     rows = side_table.read(file, keys.keys(), salvage=config.salvage)
@@ -121,6 +123,52 @@ def _joined(stems: dict[str, list[Member]]) -> dict[str, list[Member]]:
         joins = numbered and "json" in kinds and kinds.isdisjoint(IMAGE_SUFFIXES)
         joined.setdefault(key if joins else stem, []).extend(members)
     return joined
+
+
+def _parted(stems: dict[str, list[Member]], changes: Counter[str]) -> dict[str, list[Member]]:
+    """Samples whose members have extensions of two parts, as WebDataset's keys, which end at the first dot, allow.
+
+    KEY.image.jpg with KEY.caption.txt is a sample where that makes one picture and its texts. Beside KEY.jpg with KEY.txt
+    or KEY.json, what is no such pair by itself (KEY.seg.png, KEY.feat.npy) is passed over, counted.
+    """
+    joined = dict(stems)
+    by_key: dict[str, list[str]] = {}
+    for stem, members in stems.items():
+        keys = [] if all(_kinds(members)) else _shorter(stem)
+        if any(all(_kinds(stems.get(key, ()))) for key in keys):
+            changes["member_beside_sample"] += len(joined.pop(stem))
+        elif keys:
+            by_key.setdefault(keys[-1], []).append(stem)
+    for key, parts in by_key.items():
+        together = [*stems.get(key, ()), *(member for stem in parts for member in stems[stem])]
+        found = Counter("picture" if kind in IMAGE_SUFFIXES else kind for kind in map(suffix, _names(together)))
+        texts = [found[kind] for kind in TEXT_SUFFIXES & found.keys()]
+        if found["picture"] == 1 and texts and max(texts) == 1:
+            for stem in parts:
+                del joined[stem]
+            joined[key] = together
+    return joined
+
+
+def _names(members: Iterable[Member]) -> Iterator[str]:
+    return (member.name for member in members)
+
+
+def _kinds(members: Iterable[Member]) -> tuple[bool, bool]:
+    """Whether there is a picture, and a text, among members."""
+    found = set(map(suffix, _names(members)))
+    return not found.isdisjoint(IMAGE_SUFFIXES), not found.isdisjoint(TEXT_SUFFIXES)
+
+
+def _shorter(stem: str) -> list[str]:
+    """The keys that a stem may have when words, not numbers, behind a dot are part of an extension; the longest first."""
+    folder, slash, base = stem.rpartition("/")
+    parts = base.split(".")
+    return [
+        f"{folder}{slash}{'.'.join(parts[:k])}"
+        for k in range(len(parts) - 1, 0, -1)
+        if parts[0] and parts[k] and not parts[k][0].isdigit()
+    ]
 
 
 def _key(stem: str, members: list[Member]) -> str:

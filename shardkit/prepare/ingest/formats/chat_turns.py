@@ -15,10 +15,10 @@ from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import Segment
 
 ROLES = {
-    "system": "system", "developer": "system", "user": "user", "human": "user", "assistant": "assistant",
-    "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "bot": "assistant",
-    "model": "assistant", "function_call": "assistant", "tool_call": "assistant", "tool": "tool", "observation": "tool",
-    "function": "tool", "function_response": "tool", "tool_response": "tool",
+    "system": "system", "developer": "system", "user": "user", "human": "user", "prompter": "user",
+    "assistant": "assistant", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
+    "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant", "tool": "tool",
+    "observation": "tool", "function": "tool", "function_response": "tool", "tool_response": "tool",
 }  # fmt: skip
 """Spelling in the dumps -> role."""
 
@@ -106,7 +106,7 @@ class Talk:
         if turn.get("from", turn.get("role")) in _CALLS and _full(content):
             content, calls = "", carried(content)
         place = place and role == "assistant"
-        pieces = self._pieces(content, role, number, needed=not (calls or tools or place))
+        pieces = self._pieces(content, role, number, needed=not (calls or tools or place or role == "tool"))
         if role == "assistant" and reasoning is None and pieces and isinstance(pieces[0], str):
             block = _THINK.match(pieces[0])
             if block and "<think>" not in block.group(1):

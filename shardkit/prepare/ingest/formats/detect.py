@@ -16,9 +16,11 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.line_pairs import CAPTIONS, partner
 from shardkit.prepare.ingest.containers.tars import suffix
-from shardkit.prepare.ingest.formats import docbank, html, json_rows, markdown, mmocr, paddleocr, quads, word_list
+from shardkit.prepare.ingest.formats import chat, docbank, html, json_rows, markdown, mmocr, paddleocr, quads, word_list
 from shardkit.prepare.ingest.formats.caption import CAPTION_HEADERS, IMAGE_HEADERS, is_list
+from shardkit.prepare.ingest.formats.chat_spellings import exchanged
 from shardkit.prepare.ingest.formats.paddleocr import names_image
+from shardkit.prepare.ingest.formats.text import LABELS as TEXT_FILES
 from shardkit.prepare.ingest.listing import next_step
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.sample import ROWS, Sample, take
@@ -120,7 +122,14 @@ def _any_entry(sample: Sample, holds: Callable[[dict[str, Any]], bool]) -> bool:
 
 
 def _obelics(sample: Sample) -> bool:
-    return _any_entry(sample, lambda row: isinstance(row.get("texts"), list) and isinstance(row.get("images"), list))
+    return _any_entry(
+        sample,
+        lambda row: (
+            isinstance(row.get("texts"), list)
+            and isinstance(row.get("images"), list)
+            and exchanged(row["texts"]) is None
+        ),
+    )
 
 
 def _mmc4(sample: Sample) -> bool:
@@ -128,14 +137,21 @@ def _mmc4(sample: Sample) -> bool:
 
 
 def _chat(sample: Sample) -> bool:
-    return _any_entry(
-        sample,
-        lambda row: (
-            any(isinstance(row.get(name), list) for name in ("conversations", "messages"))
-            or all(row.get(name) for name in ("chosen", "rejected"))
-            or all(isinstance(row.get(name), str) for name in ("instruction", "output"))
-        ),
+    in_tables = not sample.tables.isdisjoint({"csv", "tsv"})
+    return _any_entry(sample, lambda row: _is_chat(row) or (not in_tables and _is_talk(row)))
+
+
+def _is_chat(row: dict[str, Any]) -> bool:
+    return (
+        any(isinstance(row.get(name), list) for name in ("conversations", "messages"))
+        or all(row.get(name) for name in ("chosen", "rejected"))
+        or all(isinstance(row.get(name), str) for name in ("instruction", "output"))
     )
+
+
+def _is_talk(row: dict[str, Any]) -> bool:
+    """A dialogue in other fields, which count where the row is neither a text nor a caption by its own."""
+    return not isinstance(row.get("text"), str) and chat.shows(row) and not _is_caption(row)
 
 
 def _rows(sample: Sample) -> bool:
@@ -150,7 +166,7 @@ def _rows(sample: Sample) -> bool:
 def _text(sample: Sample) -> bool:
     if _any_entry(sample, lambda row: isinstance(row.get("text"), str)):
         return not _caption_rows(sample)
-    return not sample.rows and bool(_described(sample, (".txt",))) and not sample.images
+    return not sample.rows and bool(_described(sample, TEXT_FILES)) and not sample.images
 
 
 # --------------------------------------------------------------------------- captions

@@ -15,15 +15,47 @@ from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record
 from shardkit.records import Relation, Segment
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,100}?encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE
+)
 _SUBSET = re.compile(r"\s*(?:<\?[^>]*>\s*|<!--.*?-->\s*)*<!doctype[^>\[]*\[", re.IGNORECASE | re.DOTALL)
-_CHARSETS = {
-    "big5": "big5hkscs", "euc-jp": "euc_jp", "euc-kr": "cp949", "gb18030": "gb18030", "gb2312": "gb18030", "gbk": "gb18030",
-    "iso-2022-jp": "iso2022_jp", "iso-8859-1": "cp1252", "iso-8859-15": "iso8859_15", "iso-8859-2": "iso8859_2",
-    "koi8-r": "koi8_r", "latin1": "cp1252", "shift-jis": "cp932", "shift_jis": "cp932", "us-ascii": "cp1252",
-    "windows-1250": "cp1250", "windows-1251": "cp1251", "windows-1252": "cp1252", "windows-31j": "cp932",
-}  # fmt: skip
-"""What pages call their encoding -> the codec that browsers take for it."""
+_CODECS = {
+    "big5hkscs": "big5 big5-hkscs cn-big5 x-x-big5",
+    "cp1250": "windows-1250 cp1250 x-cp1250",
+    "cp1251": "windows-1251 cp1251 x-cp1251",
+    "cp1252": "windows-1252 cp1252 x-cp1252 iso-8859-1 iso8859-1 iso_8859-1 latin1 l1 us-ascii ascii",
+    "cp1253": "windows-1253 cp1253",
+    "cp1254": "windows-1254 cp1254 iso-8859-9 latin5",
+    "cp1255": "windows-1255 cp1255",
+    "cp1256": "windows-1256 cp1256",
+    "cp1257": "windows-1257 cp1257",
+    "cp1258": "windows-1258 cp1258",
+    "cp866": "ibm866 cp866",
+    "cp874": "windows-874 tis-620 iso-8859-11",
+    "cp932": "shift_jis shift-jis sjis x-sjis ms_kanji windows-31j",
+    "cp949": "euc-kr ks_c_5601-1987 ksc5601 korean windows-949",
+    "euc_jp": "euc-jp x-euc-jp",
+    "gb18030": "gb18030 gbk x-gbk gb2312 gb_2312-80 chinese",
+    "iso2022_jp": "iso-2022-jp",
+    "iso8859_2": "iso-8859-2 iso8859-2 latin2",
+    "iso8859_3": "iso-8859-3",
+    "iso8859_4": "iso-8859-4",
+    "iso8859_5": "iso-8859-5",
+    "iso8859_6": "iso-8859-6",
+    "iso8859_7": "iso-8859-7",
+    "iso8859_8": "iso-8859-8 iso-8859-8-i",
+    "iso8859_10": "iso-8859-10",
+    "iso8859_13": "iso-8859-13",
+    "iso8859_14": "iso-8859-14",
+    "iso8859_15": "iso-8859-15 iso8859-15",
+    "iso8859_16": "iso-8859-16",
+    "koi8_r": "koi8-r",
+    "koi8_u": "koi8-u",
+    "mac_cyrillic": "x-mac-cyrillic",
+    "mac_roman": "macintosh x-mac-roman",
+}
+"""Codec -> what pages call the encodings for which browsers take it."""
+_CHARSETS = {name: codec for codec, names in _CODECS.items() for name in names.split()}
 
 
 def page_text(data: bytes, changes: Counter[str]) -> str:

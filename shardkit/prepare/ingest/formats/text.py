@@ -1,6 +1,6 @@
 """text: one text a row, {"text": "..."}, as JSON lines, an array or Parquet; or one a file, in folders of .txt files.
 
-Other fields of a row are kept as metadata. A file is UTF-8.
+Other fields of a row are kept as metadata. A file is UTF-8, and may be packed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.pairs import Pair
+from shardkit.prepare.ingest.containers.streams import unpacked
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats import json_rows
 from shardkit.prepare.ingest.formats.fields import text_field
@@ -22,7 +23,7 @@ from shardkit.records import Segment
 CONTAINERS = ("jsonl", "parquet", "arrow", "mds", "json", "files")
 FIELDS = ("text",)
 REQUIRED = (("text", ("text",)),)
-LABELS = (".txt",)
+LABELS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2")
 
 
 def is_list(_name: str, head: bytes) -> bool:
@@ -39,7 +40,8 @@ def drafts(record: Record, config: IngestConfig, reader: Reader) -> Iterator[Dra
     row = record.value
     if isinstance(row, Pair):
         changes: Counter[str] = Counter()
-        text = decoded(reader.below_root(row.files[0]), changes)
+        data = unpacked(reader.below_root(row.files[0]), config.limits.max_bytes)
+        text = decoded(data, changes)
         if not text.strip():
             raise Bad("empty_text", "the file is empty or blank")
         yield Draft(

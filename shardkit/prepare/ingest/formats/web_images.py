@@ -13,21 +13,29 @@ from shardkit.prepare.ingest.roots import is_address
 
 
 def image_of(picture: Picture, *, folder: str, base: str, reader: Reader) -> ImageRef:
-    """The image that a page in `folder` (relative to the input root) names.
+    """The image that a page in `folder` (relative to the input root) names: the first of its addresses that is there.
 
     A path is looked for below the page's folder, then below the roots of --images, and as it stands before its escapes
     are decoded and its query is cut off. It never leads out of the roots.
     """
-    address = picture.src
-    if address.startswith("data:"):
-        return ImageRef(path=address, name=None)
-    if base and not is_address(address):
-        address = _joined(base, address)
-    if is_address(address):
-        full = f"https:{address}" if address.startswith("//") else address
-        return ImageRef(path=reader.first_of((full, _bare(full)), ""), name=base_name(full), origin=full)
-    path = reader.first_of(_places(address, folder), "")
-    return ImageRef(path=path, name=base_name(path), origin=picture.src)
+    told: dict[str, tuple[str, str | None]] = {}
+    for stated in (picture.src, *picture.others):
+        address = _joined(base, stated) if base and not is_address(stated) else stated
+        if address.startswith("data:"):
+            continue
+        if is_address(address):
+            full = f"https:{address}" if address.startswith("//") else address
+            for place in (full, _bare(full)):
+                told.setdefault(place, (full, base_name(full)))
+        else:
+            for place in _places(address, folder):
+                told.setdefault(place, (stated, base_name(place)))
+    found = reader.first_there(list(told), "")
+    if found is None and (picture.src.startswith("data:") or not told):
+        return ImageRef(path=picture.src, name=None)
+    path = next(iter(told)) if found is None else found
+    origin, name = told[path]
+    return ImageRef(path=path, name=name, origin=origin)
 
 
 def _joined(base: str, address: str) -> str:

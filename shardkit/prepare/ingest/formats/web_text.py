@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from shardkit.errors import ConfigError
@@ -25,6 +26,8 @@ _DROPPED = frozenset(
         "style",
         "template",
         "noscript",
+        "noframes",
+        "noembed",
         "iframe",
         "frame",
         "object",
@@ -39,6 +42,8 @@ _DROPPED = frozenset(
         "math",
     ]
 )
+_EMPTY = frozenset(["embed", "frame"])
+"""Of these, those that hold nothing: what follows them is of the page, though the parser hands it out as inside them."""
 _BLOCKS = frozenset(
     [
         "address",
@@ -87,9 +92,13 @@ _LINES = frozenset(["br", "tr"])
 _CELLS = frozenset(["td", "th"])
 _LISTS = frozenset(["menu", "ol", "ul"])
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+_PICTURES = ("img", "amp-img")
+_LATE = ("data-src", "data-original", "data-lazy-src")
 _GAPS = ("", " ", "\t", "\n", "\n\n")
 """White space between words, from the weakest to the strongest."""
 _MAX_ELEMENTS = 2_000_000
+_MAX_INDENT = 100
+"""Of lists inside each other; deeper ones would cost more than their text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +108,8 @@ class Picture:
     src: str
     alt: str = ""
     title: str = ""
+    others: tuple[str, ...] = ()
+    """Where it may lie if not at `src`: addresses of its other sizes and forms."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -161,6 +172,8 @@ class _Target:
         self._lists: list[int | None] = []
         """Open lists: the number of the next entry, None in lists without numbers."""
         self._title: list[str] | None = None
+        self._sources: list[str] = []
+        """Sets of addresses of the `picture` that is open."""
 
     # ------------------------------------------------------------------ events
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -168,16 +181,21 @@ class _Target:
         if self._dropping:
             if tag == self._dropping[-1]:
                 self._dropping.append(tag)
+            elif tag == "img" and self._dropping == ["noscript"]:
+                self._without_scripts(attributes)
             return
         hidden = "hidden" in attributes and tag in _BLOCKS | {"span"}
         if tag in _DROPPED or hidden:
             self._page.changes[f"element_dropped:{'hidden' if hidden else tag}"] += 1
-            self._dropping.append(tag)
+            if tag not in _EMPTY:
+                self._dropping.append(tag)
             return
         if tag == "title" and not self._page.title:
             self._title = []
-        elif tag == "img":
+        elif tag in _PICTURES:
             self._picture(attributes)
+        elif tag in ("picture", "source"):
+            self._source(tag, attributes)
         elif tag in ("html", "meta", "link", "base"):
             self._head(tag, attributes)
         self._open(tag, attributes)
@@ -196,6 +214,8 @@ class _Target:
                 self._text[-1] = self._text[-1].rstrip("\n")
         elif tag in _LISTS and self._lists:
             self._lists.pop()
+        elif tag == "picture":
+            self._sources = []
         self._border(tag)
 
     def data(self, text: str) -> None:
@@ -238,7 +258,7 @@ class _Target:
     def _entry(self) -> None:
         """The mark of a list's entry, indented by the lists around it."""
         number = self._lists[-1] if self._lists else None
-        self._mark = "  " * (len(self._lists) - 1) + ("- " if number is None else f"{number}. ")
+        self._mark = "  " * min(len(self._lists) - 1, _MAX_INDENT) + ("- " if number is None else f"{number}. ")
         if number is not None:
             self._lists[-1] = number + 1
 
@@ -258,21 +278,27 @@ class _Target:
         elif tag == "meta" and attributes.get("property", "").strip().lower() == "og:url":
             page.url = page.url or attributes.get("content", "").strip()
 
+    def _source(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """`picture` opens, or a `source` in it gives another form of what it shows."""
+        if tag == "picture":
+            self._sources = []
+        else:
+            self._sources += [attributes[name] for name in ("srcset", "data-srcset") if attributes.get(name)]
+
     def _picture(self, attributes: Mapping[str, str]) -> None:
-        src = attributes.get("src", "").strip()
-        late = next(
-            (attributes[name] for name in ("data-src", "data-original", "data-lazy-src") if attributes.get(name)), ""
-        )
-        if late and (not src or src.startswith("data:")):  # a page that loads its pictures when they are scrolled to
-            src = late.strip()
-        src = src or _widest(attributes.get("srcset", "")) or _widest(attributes.get("data-srcset", ""))
-        if not src:
+        picture = _shown(attributes, self._sources)
+        if picture is None:
             self._page.changes["picture_without_address"] += 1
             return
         self._flush()
-        self._page.parts.append(
-            Picture(src=src, alt=attributes.get("alt", "").strip(), title=attributes.get("title", "").strip())
-        )
+        self._page.parts.append(picture)
+
+    def _without_scripts(self, attributes: Mapping[str, str]) -> None:
+        """A picture for readers without scripts: that of the `img` before it, where that one is but an inline stand-in."""
+        before = self._page.parts[-1] if self._page.parts and not self._text else None
+        picture = _shown(attributes, [])
+        if isinstance(before, Picture) and before.src.startswith("data:") and picture is not None:
+            self._page.parts[-1] = replace(picture, alt=before.alt or picture.alt, title=before.title or picture.title)
 
     # ------------------------------------------------------------------ text
     def _break(self, gap: str) -> None:
@@ -293,25 +319,47 @@ class _Target:
             self._page.parts.append(text)
 
 
+def _shown(attributes: Mapping[str, str], sources: Sequence[str]) -> Picture | None:
+    """The picture of an `img`; None where it has no address.
+
+    A page that loads its pictures when they are scrolled to shows what `data-src` says, and a stand-in until then.
+
+    Args:
+        sources: sets of addresses of the `picture` around it.
+    """
+    src = attributes.get("src", "").strip()
+    late = next(filter(None, (attributes.get(name, "").strip() for name in _LATE)), "")
+    sets = [attributes.get("srcset", ""), attributes.get("data-srcset", ""), *sources]
+    others = [address for one in sets for address in _by_size(one)]
+    addresses = [late, src, *others] if "lazy" in attributes.get("class", "").lower() else [src, late, *others]
+    if src.startswith("data:") and late:
+        addresses.remove(src)
+    found = list(dict.fromkeys(filter(None, addresses)))
+    if not found:
+        return None
+    alt, title = (attributes.get(name, "").strip() for name in ("alt", "title"))
+    return Picture(src=found[0], alt=alt, title=title, others=tuple(found[1:]))
+
+
 def _first(attributes: Mapping[str, Any]) -> int:
     start = str(attributes.get("start", "1")).strip()
     return int(start) if re.fullmatch(r"-?[0-9]{1,9}", start) else 1
 
 
-def _widest(srcset: str) -> str:
-    """The address of the largest picture in a `srcset`, the first of equal ones; empty where it has none."""
+def _by_size(srcset: str) -> list[str]:
+    """The addresses of a `srcset`, the largest picture first, of equal ones the first that is named."""
     words = srcset.split()[::-1]
-    best, best_size = "", -1.0
+    found: list[tuple[float, str]] = []
     while words:
         address = words.pop()
         size = 1.0
         if not address.endswith(",") and words:
             stated, comma, rest = words.pop().partition(",")
-            found = number(stated[:-1])
-            size = 0.0 if found is None else found
+            known = number(stated[:-1])
+            size = 0.0 if known is None else known
             if comma and rest:
                 words.append(rest)
         address = address.strip(",")
-        if address and size > best_size:
-            best, best_size = address, size
-    return best
+        if address:
+            found.append((-size, address))
+    return [address for _, address in sorted(found, key=itemgetter(0))]

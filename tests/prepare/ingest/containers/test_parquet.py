@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.containers import parquet
+from shardkit.prepare.ingest.containers.batch_rows import rows
+from shardkit.prepare.ingest.metadata import encoded
 from shardkit.prepare.ingest.units import InputFile
 from tests.prepare.ingest.builders import config, entries, found, pieces
 
@@ -64,6 +68,25 @@ def test_a_value_that_is_no_utf8_costs_its_row_only(tmp_path):
     )
     got = found(entries("parquet", written(tmp_path, pa.table({"text": bad})), config()))
     assert got == [("1", {"text": "ok"}), ("2", "invalid_utf8")]
+
+
+def test_a_time_that_python_has_none_for_is_text(tmp_path):
+    moments = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns", "+01:00"))
+    years = pa.array([{"at": [253_402_300_800]}, None], pa.struct([("at", pa.list_(pa.timestamp("s")))]))
+    batch = pa.record_batch({"moment": moments, "nested": years, "text": ["a", "b"]})
+    assert rows(batch)[1] == {"moment": None, "nested": None, "text": "b"}
+    assert rows(batch)[0]["nested"]["at"][0].startswith("10000-01-01")
+    told = encoded({"at": rows(batch)[0]["moment"]}, Counter(), keep_private=False)
+    assert told == '{"at":"2023-11-14T23:13:20.123456789+01:00"}'
+
+
+def test_a_value_that_python_has_none_for_costs_its_row(tmp_path):
+    twice = pa.StructArray.from_arrays(
+        [pa.array([1, 2]), pa.array([3, 4])], names=["x", "x"], mask=pa.array([True, False])
+    )
+    first, second = rows(pa.record_batch({"twice": twice, "n": [1, 2]}))
+    assert first == {"twice": None, "n": 1}
+    assert (second.reason, second.detail) == ("wrong_type", "column twice: a struct names a field twice")
 
 
 def test_a_cut_file_is_refused_with_its_size(tmp_path):

@@ -34,6 +34,27 @@ def test_the_key_ends_at_the_last_dot_of_the_base_name(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "found", "beside"),
+    [
+        ("a.jpg a.txt a.seg.png a.feat.npy b.jpg b.json", {"a": ["a.jpg", "a.txt"], "b": ["b.jpg", "b.json"]}, 2),
+        ("a.image.jpg a.caption.txt a.meta.json", {"a": ["a.caption.txt", "a.image.jpg", "a.meta.json"]}, 0),
+        ("a.jpg a.caption.txt", {"a": ["a.caption.txt", "a.jpg"]}, 0),
+        ("2.5.jpg 2.5.txt 2.5.seg.png", {"2.5": ["2.5.jpg", "2.5.txt"]}, 1),
+        ("a.jpg a.txt a.2.png", {"a": ["a.jpg", "a.txt"], "a.2": ["a.2.png"]}, 0),
+        ("a.x.jpg a.y.jpg a.z.txt", {"a.x": ["a.x.jpg"], "a.y": ["a.y.jpg"], "a.z": ["a.z.txt"]}, 0),
+        ("a.x.jpg a.y.txt a.z.txt", {"a.x": ["a.x.jpg"], "a.y": ["a.y.txt"], "a.z": ["a.z.txt"]}, 0),
+        ("a.x.jpg a.x.txt a.y.jpg a.y.txt", {"a.x": ["a.x.jpg", "a.x.txt"], "a.y": ["a.y.jpg", "a.y.txt"]}, 0),
+    ],
+)
+def test_extensions_of_two_parts_belong_to_one_sample(tmp_path, names, found, beside):
+    file = input_file(tmp_path, "t.tar", tar([(name, b"x") for name in names.split()]))
+    got = entries("tar", file, config(format="webdataset"))
+    records = [entry for entry in got if not isinstance(entry, dict)]
+    assert {one.position: sorted(member.name for member in one.value) for one in records} == found
+    assert changes(got)["member_beside_sample"] == beside
+
+
 def test_names_that_differ_in_unicode_form_alone_are_one_sample(tmp_path):
     data = tar([("e\u0301.png", b"i"), ("\u00e9.txt", b"t"), ("plain.png", b"p")], tarfile.PAX_FORMAT)
     assert samples(tmp_path, data) == [

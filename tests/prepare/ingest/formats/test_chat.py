@@ -169,7 +169,7 @@ def test_what_no_segment_holds_is_metadata(tmp_path):
     }
 
 
-@pytest.mark.parametrize("empty", ["", [], [{"type": "text", "text": ""}]])
+@pytest.mark.parametrize("empty", ["", None, [], [{"type": "text", "text": ""}]])
 def test_a_result_that_is_empty_keeps_its_place(tmp_path, empty):
     calls = {"role": "assistant", "tool_calls": [{"name": "f"}, {"name": "g"}]}
     results = [{"role": "tool", "content": content} for content in (empty, "1")]
@@ -186,10 +186,90 @@ def test_a_result_that_is_empty_keeps_its_place(tmp_path, empty):
         {"prompt": [USER], "completion": [ANSWER]},
         {"prompt": "q", "response": "a"},
         {"conversations": None, "messages": [USER, ANSWER]},
+        {"instruction": "q", "context": "", "response": "a"},
+        {"prompt": "\n\nHuman: q\n\nAssistant:", "response": " a"},
+        {"texts": [{"user": "q", "assistant": "a"}]},
+        {"conversation": [{"human": "q", "assistant": "a"}]},
+        {"conversation": [USER, ANSWER]},
     ],
 )
 def test_question_and_answer_in_fields_of_their_own(tmp_path, row):
     assert shape(draft(row, tmp_path)) == [("user", None, "q"), ("assistant", None, "a")]
+
+
+@pytest.mark.parametrize("beside", ["input", "context"])
+def test_what_stands_beside_an_instruction_belongs_to_it(tmp_path, beside):
+    got = draft({"instruction": "do", beside: "it", "output": "a", "category": "qa"}, tmp_path)
+    assert [text for _, _, text in shape(got)] == ["do\nit", "a"]
+    assert got.metadata == {"category": "qa"}
+
+
+SPOKEN = "\n\nHuman: one \n\nAssistant: two\n\nthree\n\nHuman: \n\nfour\n\nAssistant:"
+
+
+def test_speakers_that_a_text_marks_are_turns(tmp_path):
+    got = draft({"chosen": f"{SPOKEN} a", "rejected": f"{SPOKEN}b"}, tmp_path)
+    asked = [("user", "one "), ("assistant", "two\n\nthree"), ("user", "\n\nfour")]
+    assert [(s.role, s.name, s.text) for s in got.segments] == [
+        (role, side, text)
+        for side, answer in (("chosen", "a"), ("rejected", "b"))
+        for role, text in (*asked, ("assistant", answer))
+    ]
+    beside = draft({"prompt": SPOKEN, "chosen": " a", "rejected": "b"}, tmp_path)
+    assert (beside.segments, beside.relations, beside.metadata) == (got.segments, got.relations, {})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ("a text", "wrong_type"),
+        ("\n\nHuman: q\n\nAssistant:", "empty_turn"),
+        ("\n\nHuman: q\n\nHuman: r\n\nAssistant: a", "turn_order"),
+        ("\n\nHuman: q", "no_answer"),
+    ],
+)
+def test_a_marked_text_that_is_no_dialogue_says_why(tmp_path, chosen, reason):
+    with pytest.raises(Bad) as bad:
+        draft({"chosen": chosen, "rejected": "\n\nHuman: q\n\nAssistant: a"}, tmp_path)
+    assert bad.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"images": [URI, URI], "texts": [{"user": "q", "assistant": "a", "source": "ai2d"}]},
+        {"images": [URI, URI], "question": "q", "answer": "a"},
+    ],
+)
+def test_pictures_without_marks_come_before_the_first_question(tmp_path, row):
+    got = draft(row, tmp_path)
+    assert pictures(got) == [("user", 0), ("user", 1), ("user", "q"), ("assistant", "a")]
+    told = [{"turn": 2, "fields": {"source": "ai2d"}}]
+    assert got.metadata == ({"turn_fields": told} if "texts" in row else {})
+    pair = draft({"image": URI, "question": "q", "chosen": "a", "rejected": "b"}, tmp_path)
+    assert [(s.name, s.image) for s in pair.segments if s.kind == "image"] == [("chosen", 0), ("rejected", 0)]
+
+
+def message(name, role, *replies):
+    return {"message_id": name, "role": role, "text": f"text of {name}", "lang": "en", "replies": list(replies)}
+
+
+def test_a_tree_of_messages_is_an_example_for_each_of_its_dialogues(tmp_path):
+    tree = message(
+        "q", "prompter",
+        message("a", "assistant", message("q2", "prompter", message("b", "assistant")), message("q3", "prompter")),
+        message("c", "assistant", message("q4", "prompter", message("bad", "moderator", message("d", "assistant")))),
+    )  # fmt: skip
+    row = {"message_tree_id": "t", "tree_state": "ready_for_export", "prompt": tree}
+    got = list(chat.drafts(record(row), config(format="chat"), reader(tmp_path)))
+    assert [one.position for one in got] == ["1/b", "1/d"]
+    assert [segment.text for segment in got[0].segments] == [f"text of {name}" for name in ("q", "a", "q2", "b")]
+    assert got[0].group == "t"
+    assert got[0].metadata["tree_state"] == "ready_for_export"
+    assert got[0].metadata["turn_fields"][3] == {"turn": 4, "fields": {"message_id": "b", "lang": "en"}}
+    assert got[1].reason == "unknown_role"
+    with pytest.raises(Bad, match="no message of the tree is an answer"):
+        list(chat.drafts(record({"prompt": message("q", "prompter")}), config(format="chat"), reader(tmp_path)))
 
 
 def test_an_instruction_with_input_and_history(tmp_path):

@@ -44,6 +44,12 @@ def found(*paths) -> str:
         ([{"prompt": "q", "chosen": "a", "rejected": "b"}], "chat"),
         ([{"instruction": "q", "input": "", "output": "a"}], "chat"),
         ([{"text": "a"}, {"conversations": TURNS}], "chat"),
+        ([{"images": [None], "texts": [{"user": "q", "assistant": "a"}]}], "chat"),
+        ([{"conversation": TURNS, "model": "m"}], "chat"),
+        ([{"image": "a.png", "question": "q", "answer": "a"}], "chat"),
+        ([{"prompt": "q", "completion": "a"}], "chat"),
+        ([{"prompt": {"text": "q", "role": "prompter", "replies": [{"text": "a", "role": "assistant"}]}}], "chat"),
+        ([{"text": "a", "question": "q", "answer": "a"}], "text"),
     ],
 )
 def test_rows_by_their_fields(tmp_path, rows, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 
 import pytest
@@ -67,6 +68,17 @@ def test_pictures_are_found_inside_the_roots_and_nowhere_else(tmp_path, src, fou
     got = Ingested(tmp_path / "out", "html", site, url_maps=(url_map,))
     assert len(got.rows["posts/a.html"].images) == found
     assert got.counts == (1, 1, 0)
+
+
+def test_the_first_address_of_a_picture_that_is_there_is_taken(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "small.png").write_bytes(picture())
+    inline = "data:image/png;base64," + base64.b64encode(picture(1)).decode()
+    page = f"<img src=none.png srcset='large.png 2x, small.png 1x'><img src='{inline}' srcset='none.png 2x'>"
+    (tmp_path / "site" / "a.html").write_text(page)
+    got = Ingested(tmp_path / "out", "html", tmp_path / "site")
+    assert [bytes(image.data) for image in got.rows["a.html"].images] == [picture(), picture(1)]
+    assert [image["src"] for image in got.metadata("a.html")["images"]] == ["none.png", "data:"]
 
 
 def test_pictures_may_lie_below_another_root(tmp_path):

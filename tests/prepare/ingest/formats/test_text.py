@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
+from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest.formats import text
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.store.dataset import Dataset
-from tests.prepare.ingest.builders import config, reader, record
+from tests.prepare.ingest.builders import config, packed, reader, record
 from tests.prepare.ingest.runs import Ingested
 
 
@@ -55,6 +58,17 @@ def test_files_are_texts_too(tmp_path):
     assert got.rows["a/one.txt"].text == "one\ntwo"
     assert got.rows["a/one.txt"].group == "a/one.txt"
     assert got.changes == {"byte_order_mark": 1, "crlf_text": 1}
+
+
+def test_packed_files_are_read_and_bounded(tmp_path):
+    folder = tmp_path / "books"
+    folder.mkdir()
+    (folder / "one.txt.gz").write_bytes(packed(b"page one\n\x0cpage two\n"))
+    (folder / "bomb.txt.gz").write_bytes(gzip.compress(b"a" * 5000))
+    (folder / "cut.txt.gz").write_bytes(gzip.compress(b"whole")[:-4])
+    got = Ingested(tmp_path / "out", "auto", folder, limits=MediaLimits(max_bytes=4096))
+    assert got.exclusions == {"bomb.txt.gz": "too_many_bytes", "cut.txt.gz": "damaged_input"}
+    assert got.rows["one.txt.gz"].text == "page one\n\x0cpage two"
 
 
 def test_tables_come_before_files(tmp_path):

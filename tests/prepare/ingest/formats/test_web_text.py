@@ -27,6 +27,8 @@ pytest.importorskip("lxml", reason="unavailable: reading HTML needs lxml")
         ("<svg><text>no</text></svg><iframe>no</iframe><template><p>no</template>b", "b"),
         ("<!DOCTYPE html [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><p>&x;", "]>\n\n&x;"),
         ("</p></div>loose &amp; open <b>text", "loose & open text"),
+        ("<p>a<embed src=x>b</p>c<frameset><frame src=y><noframes><p>no</noframes></frameset>", "ab\n\nc"),
+        ("<embed src=x>a</p><object><embed src=y>no</object><pre>b</pre>", "a\n\nb"),
     ],
 )
 def test_text(html, text):
@@ -42,6 +44,28 @@ def test_pictures_stand_between_texts():
 def test_a_picture_that_is_loaded_later_is_taken():
     page = read_html("<img data-src=1.png src='data:image/gif;base64,R0lGOD'><img src=2.png data-src=3.png>")
     assert [part.src for part in page.parts] == ["1.png", "2.png"]
+
+
+INLINE = "data:image/gif;base64,R0lGOD"
+
+
+@pytest.mark.parametrize(
+    ("html", "addresses"),
+    [
+        ("<img class='lazyload' src=blank.gif data-src=1.png>", ["1.png", "blank.gif"]),
+        (f"<img src='{INLINE}' srcset='1.png 1x, 2.png 2x'>", [INLINE, "2.png", "1.png"]),
+        ("<picture><source srcset=1.avif type=image/avif><source data-srcset='2.webp 2x'><img src=3.png></picture>",
+            ["3.png", "1.avif", "2.webp"]),
+        ("<picture><source srcset=1.avif><img alt=x></picture>", ["1.avif"]),
+        ("<picture><source srcset=1.avif></picture><img src=2.png>", ["2.png"]),
+        ("<amp-img src=1.png></amp-img>", ["1.png"]),
+        (f"<img src='{INLINE}'> <noscript><img src=1.png></noscript>", ["1.png"]),
+        ("<img src=1.png><noscript><img src=2.png></noscript>", ["1.png"]),
+    ],
+)  # fmt: skip
+def test_all_addresses_of_a_picture_are_known_the_one_that_is_shown_first(html, addresses):
+    (picture,) = (part for part in read_html(html).parts if isinstance(part, Picture))
+    assert [picture.src, *picture.others] == addresses
 
 
 @pytest.mark.parametrize(
@@ -87,7 +111,7 @@ def test_nothing_to_read_is_nothing(html):
 
 
 @pytest.mark.parametrize(
-    "piece", ["<!--", "<a ", "<a b='", "<![CDATA[", "</a ", "<div>", "<i><p>", "<ol><li>", "&", "<"]
+    "piece", ["<!--", "<a ", "<a b='", "<![CDATA[", "</a ", "<div>", "<i><p>", "<ol><li>", "<ul><li>a", "&", "<"]
 )
 def test_time_grows_with_length_and_not_faster(piece):
     def seconds(count: int) -> float:
