@@ -14,7 +14,8 @@ Usage errors exit with 2, SIGINT with 130, SIGTERM with 143. Only `shardkit.cli`
 from __future__ import annotations
 
 import errno
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 
 class ShardkitError(Exception):
@@ -36,6 +37,16 @@ class ShardkitError(Exception):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
+
+    def to_json(self) -> dict[str, Any]:
+        """What `--json` prints of it."""
+        return {
+            "kind": type(self).__name__,
+            "exit_code": self.exit_code,
+            "what": self.what,
+            "where": self.where,
+            "next": self.hint,
+        }
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword fields do not survive the default pickling, and errors travel back from worker processes.
@@ -102,3 +113,11 @@ class OutputError(ShardkitError):
 
 def _rebuild(kind: type[ShardkitError], what: str, where: str, hint: str) -> ShardkitError:
     return kind(what, where=where, hint=hint)
+
+
+def guess(word: str, known: Iterable[str]) -> str:
+    """` (did you mean X?)` where one of `known` is close to `word`, else "": for the end of a hint."""
+    import difflib  # the start of a command goes without
+
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import keyword
-import os
-import shlex
 import signal
 import sys
 from types import FrameType
@@ -15,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from shardkit import __version__
+from shardkit.cli.failure import AnsweredError, leave_stdout, report_error, report_stop, report_usage
 from shardkit.errors import ShardkitError
 
 COMMANDS = {
@@ -103,44 +102,29 @@ def run(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code instead of ending the process."""
     with contextlib.suppress(ValueError):  # not the main thread: the host process decides about signals
         signal.signal(signal.SIGTERM, _terminated)
+    words = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in words
     try:
         result: Any = cli.main(args=argv, prog_name="shardkit", standalone_mode=False)
     except ShardkitError as error:
-        report_error(error)
+        report_error(error, as_json=as_json)
         return error.exit_code
-    except click.UsageError as error:
-        error.show()
-        return 2
+    except AnsweredError as answered:
+        report_error(answered.error, as_json=False)
+        return answered.error.exit_code
     except click.ClickException as error:
-        error.show()
+        report_usage(error, as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        report_stop("interrupted", argv)
+        report_stop("interrupted", 130, words, as_json=as_json)
         return 130
     except Terminated:
-        report_stop("terminated", argv)
+        report_stop("terminated", 143, words, as_json=as_json)
         return 143
     except _ReaderGoneError:
-        # Nothing is wrong, and nothing more can be said there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_stdout()  # nothing is wrong, and nothing more can be said there
         return 0
     return result if isinstance(result, int) else 0
-
-
-def report_error(error: ShardkitError) -> None:
-    """Print `where: what` and `Next: hint` on stderr."""
-    click.echo(f"{error}", err=True)
-    if error.hint:
-        click.echo(f"Next: {error.hint}", err=True)
-
-
-def report_stop(what: str, argv: list[str] | None) -> None:
-    """Print what stopped the command, and the command that goes on."""
-    words = sys.argv[1:] if argv is None else argv
-    if words[:1] == ["train"] and "--resume" not in words:
-        words = [*words, "--resume"]  # a run is gone on with only where that is said
-    command = shlex.join(["shardkit", *words])
-    click.echo(f"{what}\nNext: this command goes on where it stopped: {command}", err=True)
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:

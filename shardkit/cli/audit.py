@@ -15,7 +15,7 @@ from shardkit.cli.common import (
     json_option,
     options,
     parse_names,
-    print_result,
+    print_verdict,
     progress_bar,
     quiet_option,
     say,
@@ -77,17 +77,14 @@ def command(*, dataset: Path, levels: tuple[str, ...], as_json: bool, quiet: boo
         say(f"note: {note}", quiet=quiet)
     for level, why in result.left_out.items():
         say(f"not looked at: near ones of level {level}: {why}", quiet=quiet)
-    error = result.error
-    if as_json or error is None:
-        print_result(result.to_json(), as_json=as_json, text=_verdict(result))
-    if error is not None:
+    if result.error is not None:
         for item in result.evidence:
             sides = "; ".join(
                 f"{split}: {side['examples']} examples, {', '.join(side['rows'])}"
                 for split, side in item["sides"].items()
             )
             say(f"{item['kind']} {item['value']}: {sides}", quiet=quiet)
-        raise error
+    print_verdict(result.to_json(), result.error, as_json=as_json, text=_verdict(result))
 
 
 def _verdict(result: AuditResult) -> str:

@@ -14,8 +14,9 @@ import click
 import orjson
 from tqdm import tqdm
 
+from shardkit.cli.failure import AnsweredError, leave_stdout
 from shardkit.engine.progress import Progress, silent
-from shardkit.errors import ConfigError, OutputError
+from shardkit.errors import ConfigError, OutputError, ShardkitError
 from shardkit.store.remote import RemoteSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,7 +45,7 @@ base_option = click.option(
 dataset_argument = click.argument("dataset", type=click.Path(path_type=Path))
 datasets_argument = click.argument("datasets", type=click.Path(path_type=Path), nargs=-1, required=True)
 output_option = click.option(
-    "-o", "--out", "output", type=click.Path(path_type=Path), required=True, help="The dataset to write."
+    "-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write. [required without --dry-run]"
 )
 
 max_removed_option = click.option(
@@ -135,7 +136,7 @@ def write_stdout(text: str) -> None:
     except BrokenPipeError:
         raise  # a reader that goes away is no failure
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would fail again at the end
+        leave_stdout()  # what is left would fail again at the end
         raise OutputError.from_os(error, "stdout") from error
 
 
@@ -145,6 +146,21 @@ def print_result(result: Mapping[str, Any], *, as_json: bool, text: str) -> None
         write_stdout(orjson.dumps(result, option=orjson.OPT_SORT_KEYS).decode() + "\n")
     else:
         write_stdout((text if sys.stdout.isatty() else click.unstyle(text)) + "\n")
+
+
+def print_verdict(result: Mapping[str, Any], error: ShardkitError | None, *, as_json: bool, text: str) -> None:
+    """The answer of a command that looks for faults: where it found one, stdout has an answer with --json alone.
+
+    Raises:
+        AnsweredError: the `error`, which the object on stdout has, too.
+        ShardkitError: the `error` itself, without --json.
+    """
+    if as_json:
+        print_result({**result, "error": None if error is None else error.to_json()}, as_json=True, text=text)
+    if error is not None:
+        raise AnsweredError(error) if as_json else error
+    if not as_json:
+        print_result(result, as_json=False, text=text)
 
 
 class Selected(Protocol):

@@ -13,20 +13,22 @@ from shardkit.cli.common import (
     dry_run_option,
     json_option,
     options,
+    output_option,
     overwrite_option,
     print_result,
     quiet_option,
     say,
 )
-from shardkit.prepare.concat.config import ConcatConfig, ConcatResult
+from shardkit.prepare.concat.config import ConcatConfig
 from shardkit.prepare.concat.run import run
+from shardkit.prepare.result import StageResult
 
 _options = options(overwrite_option, dry_run_option, base_option, json_option, quiet_option)
 
 
 @click.command("concat")
 @datasets_argument
-@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@output_option
 @_options
 def command(*, datasets: tuple[Path, ...], as_json: bool, quiet: bool, **given: Any) -> None:
     """Join datasets into one that refers to the shards of all; nothing is copied or packed anew.
@@ -47,9 +49,10 @@ def command(*, datasets: tuple[Path, ...], as_json: bool, quiet: bool, **given: 
     print_result(result.to_json(), as_json=as_json, text=text)
 
 
-def _table(result: ConcatResult) -> str:
-    lines = [f"{result.counts['kept']} examples in {result.num_shards} shards of the inputs"]
-    lines += [f"  {split}: {totals.get('examples', 0)}" for split, totals in result.totals["by_split"].items()]
+def _table(result: StageResult) -> str:
+    report = result.report
+    lines = [f"{result.counts['kept']} examples in {report['shards']} shards of the inputs"]
+    lines += [f"  {split}: {totals.get('examples', 0)}" for split, totals in report["by_split"].items()]
     if result.unchanged:
         lines.append("unchanged")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from shardkit.cli.common import (
     datasets_argument,
     embedding_column_option,
     max_removed_option,
+    output_option,
     parse_pairs,
     print_selection,
     progress_bar,
@@ -42,7 +43,7 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
     help="A benchmark: a dataset, or JSON lines, Parquet or CSV with image, question and answer, or a folder of these; "
     "NAME=BENCH names it. Repeatable.",
 )
-@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@output_option
 @click.option(
     "--action",
     type=click.Choice(ACTIONS),

@@ -13,6 +13,7 @@ from shardkit.cli.common import (
     embedding_column_option,
     embedding_field_option,
     max_removed_option,
+    output_option,
     parse_names,
     parse_pairs,
     print_selection,
@@ -32,7 +33,7 @@ _TEXTS_SHOWN = 5
 
 @click.command("dedup")
 @datasets_argument
-@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@output_option
 @click.option(
     "--level",
     "levels",

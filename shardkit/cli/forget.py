@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
 from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
 from shardkit.prepare.lineage.forget.run import run
 from shardkit.store.units import SHARD_FORMATS
@@ -24,7 +24,7 @@ _PATH = click.Path(path_type=Path)
               help="A source, a raw file or FILE:ROW, the address of a picture or document. Repeatable.")  # fmt: skip
 @click.option("--licence", "--license", "licences", multiple=True, metavar="L",
               help="Everything that came under this licence; `unknown` where none is stated. Repeatable.")  # fmt: skip
-@click.option("-o", "--out", "output", type=_PATH, help="The dataset to write.")
+@output_option
 @click.option("--also", type=_PATH, multiple=True, metavar="DIR",
               help="List the datasets below this folder that still hold the bytes. Repeatable.")  # fmt: skip
 @click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)

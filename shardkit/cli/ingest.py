@@ -22,7 +22,7 @@ from shardkit.cli.common import (
     say,
     workers_option,
 )
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, guess
 from shardkit.media.limits import MediaLimits
 from shardkit.prepare.ingest import AUTO, SOURCES, IngestConfig, IngestResult, resolved, run
 from shardkit.prepare.ingest.config import MISSING_IMAGE, MISSING_LABEL
@@ -81,7 +81,13 @@ class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic befo
 @click.command(epilog=EPILOG)
 @click.argument("format", metavar="FORMAT", type=_FormatOrPath([AUTO, *SOURCES]))
 @click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1)
-@click.option("-o", "--out", "output", type=_FILE, help="The dataset to write.")
+@click.option(
+    "-o",
+    "--out",
+    "output",
+    type=_FILE,
+    help="The dataset to write. [required without --dry-run; auto names the format without]",
+)
 @click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
 @click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
               help="A shard closes when its payload reaches this.")  # fmt: skip
@@ -162,7 +168,10 @@ def _format_and_paths(first: str, rest: tuple[Path, ...], recipe: str | None) ->
     if recipe is not None and (not is_format or Path(first).exists()):
         return None, (Path(first), *rest)
     if not is_format:
-        raise click.BadParameter(f"{first!r} is not one of {', '.join((AUTO, *SOURCES))}.", param_hint="FORMAT")
+        known = (AUTO, *SOURCES)
+        raise click.BadParameter(
+            f"{first!r} is not one of {', '.join(known)}{guess(first, known)}.", param_hint="FORMAT"
+        )
     if not rest:
         raise click.UsageError("Missing argument 'PATH...'.")
     return first, rest

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
 from shardkit.prepare.result import StageResult
 from shardkit.prepare.select.columns import ALIASES, COLUMNS
 from shardkit.prepare.select.config import SelectConfig
@@ -51,7 +51,7 @@ shardkit select work/captions --where "metadata.similarity >= 0.3 and aspect <= 
 @click.command("select", help=_HELP)
 @dataset_argument
 @click.option("--where", required=True, metavar="CONDITION", help="Which examples stay.")
-@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@output_option
 @stage_options
 def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     result = run(SelectConfig(input=dataset, **given), progress_bar("select", quiet=quiet))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
 from shardkit.media.shrink import MAX_QUALITY, MIN_QUALITY
 from shardkit.prepare.result import StageResult
 from shardkit.prepare.shrink.config import QUALITY, ShrinkConfig
@@ -21,7 +21,7 @@ from shardkit.store.units import SHARD_FORMATS
               help="Pictures with a longer side are made smaller; all others stay byte for byte.")  # fmt: skip
 @click.option("--quality", type=click.IntRange(MIN_QUALITY, MAX_QUALITY), default=QUALITY, show_default=True,
               metavar="N", help="Of JPEG and lossy WebP.")  # fmt: skip
-@click.option("-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write.")
+@output_option
 @click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)
 @click.option("--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
               help="A shard closes when its payload reaches this.")  # fmt: skip

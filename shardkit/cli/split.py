@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
 from shardkit.prepare.dedup.near_text import PRESETS
 from shardkit.prepare.split.config import (
     EDGES,
@@ -30,7 +30,7 @@ _size = click.IntRange(min=1)
 
 @click.command("split")
 @dataset_argument
-@click.option("-o", "--out", "output", type=_FILE, help="The dataset to write.")
+@output_option
 @click.option(
     "--ratios", metavar="NAME=SHARE,...", help="Any number of splits; shares add up to 1. [default: those of --like]"
 )

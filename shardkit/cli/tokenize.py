@@ -27,7 +27,11 @@ from shardkit.sequence.recipes import OVERLONG, RECIPES
 @click.command("tokenize")
 @datasets_argument
 @click.option(
-    "-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write; needed but with --show."
+    "-o",
+    "--out",
+    "output",
+    type=click.Path(path_type=Path),
+    help="The dataset to write. [required without --dry-run or --show]",
 )
 @click.option(
     "--tokenizer",
@@ -104,11 +108,9 @@ def command(
     shardkit tokenize work/split -o work/plain --tokenizer tokenizer.json --recipe pretrain --max-tokens 1024
     shardkit tokenize work/split --tokenizer tokenizer/ --recipe sft --show 3
     """
-    if output is None and show is None:
-        raise click.UsageError("give the dataset to write with -o, or --show N")
     config = TokenizeConfig(
         inputs=datasets,
-        output=output or Path(),
+        output=output,
         tokenizer=tokenizer,
         recipe=recipe,
         settings=parse_pairs(settings, "--set"),
@@ -127,7 +129,9 @@ def command(
         return
     result = run(config, progress_bar("tokenize", quiet=quiet))
     say(_summary(result), quiet=quiet)
-    print_result(result.to_json(), as_json=as_json, text=f"{result.path}\t{result.dataset_id or 'not written'}")
+    print_result(
+        result.to_json(), as_json=as_json, text=f"{result.path or '(dry run)'}\t{result.dataset_id or 'not written'}"
+    )
 
 
 def _shown(examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from shardkit.cli.common import (
     dataset_argument,
     json_option,
     options,
-    print_result,
+    print_verdict,
     progress_bar,
     quiet_option,
     remote_options,
@@ -39,9 +39,5 @@ def command(*, as_json: bool, quiet: bool, **given: Any) -> None:
     result = run(config, progress_bar("verify", quiet=quiet))
     for name in result.stray:
         say(f"not of the dataset: {name}", quiet=quiet)
-    error = result.error
-    if as_json or error is None:
-        text = f"{result.where}\t{result.dataset_id}\t{result.files} files and {result.examples} examples are whole"
-        print_result(result.to_json(), as_json=as_json, text=text)
-    if error is not None:
-        raise error
+    text = f"{result.where}\t{result.dataset_id}\t{result.files} files and {result.examples} examples are whole"
+    print_verdict(result.to_json(), result.error, as_json=as_json, text=text)

@@ -11,18 +11,13 @@ data text.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from shardkit.records.toml_file import read_toml
 
 SPECIAL = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>",
@@ -89,19 +84,26 @@ def read_reserved(file: Path) -> Reserved:
     Raises:
         ConfigError: where the file cannot be read, or names them in another form.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-        body = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(
-            f"the control tokens cannot be read ({error.strerror})", where=str(file), hint="give a TOML or JSON file"
-        ) from error
-    except ValueError as error:  # of either parser, and of UTF-8
-        raise ConfigError(f"this is no TOML or JSON ({error})", where=str(file), hint=_HINT) from error
+    find = "give a TOML or JSON file"
+    if file.suffix == ".json":
+        body = _read_json(file, find)
+    else:
+        body = read_toml(file, "the file of control tokens", find=find, write=_HINT)
     try:
         return _reserved(body)
     except ConfigError as error:
         raise ConfigError(error.what, where=str(file), hint=error.hint) from None
+
+
+def _read_json(file: Path, find: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(
+            f"the file of control tokens cannot be read ({error.strerror})", where=str(file), hint=find
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the file of control tokens is no JSON ({error})", where=str(file), hint=_HINT) from error
 
 
 def _reserved(body: Any) -> Reserved:

@@ -86,7 +86,7 @@ class Tokenizer:
             raise ConfigError(
                 f"the tokenizer cannot be read ({error.strerror})",
                 where=str(file),
-                hint="give a tokenizer.json, or the folder that holds one, with --tokenizer",
+                hint="give a tokenizer.json, or the folder that holds one",
             ) from error
         try:
             definition = orjson.loads(data)
@@ -195,7 +195,7 @@ def _not_a_tokenizer(where: str, why: str) -> ConfigError:
     return ConfigError(
         f"this is not a tokenizer of the tokenizers library ({why})",
         where=where,
-        hint="give a tokenizer.json, or the folder that holds one, with --tokenizer",
+        hint="give a tokenizer.json, or the folder that holds one",
     )
 
 

@@ -23,21 +23,16 @@ What a stage leaves out is as the run's options say. What it fixes stands in its
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
+from shardkit.records.toml_file import read_toml
 from shardkit.store.remote import as_url
 from shardkit.trainer.config import LIMITS, TrainConfig
 from shardkit.trainer.schedule import learning_rate
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FIELDS: dict[str, str] = {
     **dict.fromkeys(
@@ -130,15 +125,10 @@ def read_stages(file: Path, options: Mapping[str, Any]) -> list[Stage]:
     Raises:
         ConfigError: for what a file of stages cannot say.
     """
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"the file of stages cannot be read ({error.strerror})", where=str(file), hint="check the path of --stages"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _bad(f"the file of stages is no TOML ({error})", str(file)) from error
-    tables = content.get("stage")
+    content = read_toml(
+        file, "the file of stages", find="check the path of --stages", write="write it as docs/training.md shows"
+    )
+    tables = content.get("stage", [])
     if set(content) != {"stage"} or not _is_tables(tables):
         raise _bad(f"it holds {', '.join(content) or 'nothing'}, not a list of [[stage]]", str(file))
     parts = [_read(table, f"{file}: stage {number}", file.parent, options) for number, table in enumerate(tables, 1)]

@@ -66,7 +66,7 @@ def test_stdout_is_the_dataset_and_its_id(
 
 def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command, "--dry-run"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/out\tnot written\n"
+    assert capsys.readouterr().out == "(dry run)\tnot written\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -96,7 +96,7 @@ def test_a_dry_run_writes_nothing(command: list[str], tmp_path: Path, capsys: py
             3,
             (
                 "nowhere: the tokenizer cannot be read (No such file or directory)\n"
-                "Next: give a tokenizer.json, or the folder that holds one, with --tokenizer\n"
+                "Next: give a tokenizer.json, or the folder that holds one\n"
             ),
         ),
         (
@@ -149,8 +149,8 @@ def test_show_spells_out_and_writes_nothing(
 
 
 def test_without_an_output_it_says_what_is_missing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([part for part in command if part != "-o" and not part.endswith("/out")]) == 2
-    assert "-o, or --show N" in capsys.readouterr().err
+    assert run([part for part in command if part != "-o" and not part.endswith("/out")]) == 3
+    assert "-o, or use --dry-run or --show N" in capsys.readouterr().err
 
 
 def test_what_is_shown_is_what_is_stored(

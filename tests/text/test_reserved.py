@@ -45,7 +45,7 @@ def test_a_file_of_either_kind_names_others(tmp_path: Path) -> None:
         ('special = [""]', "the control token '' is empty or cannot be printed"),
         ('special = ["a"]\neos = "b"', "eos = 'b' is none of the control tokens"),
         ('special = ["a"]\neos = 1', "a role is no name of a control token"),
-        ("special =", "this is no TOML or JSON"),
+        ("special =", "the file of control tokens is no TOML"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_said(text: str, says: str, tmp_path: Path) -> None:
@@ -58,5 +58,7 @@ def test_what_is_wrong_with_a_file_is_said(text: str, says: str, tmp_path: Path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"a\.toml: the control tokens cannot be read \(No such file or directory\)"):
+    with pytest.raises(
+        ConfigError, match=r"a\.toml: the file of control tokens cannot be read \(No such file or directory\)"
+    ):
         read_reserved(tmp_path / "a.toml")

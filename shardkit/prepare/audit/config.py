@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardkit.errors import ConfigError, IntegrityError, LeakError, ShardkitError
+from shardkit.errors import ConfigError, IntegrityError, LeakError, ShardkitError, guess
 from shardkit.prepare.dedup.levels import LEVELS
 from shardkit.prepare.split.declared import check_group_by
 from shardkit.store.manifest_file import MANIFEST
@@ -40,7 +40,8 @@ class AuditConfig:
         for level in self.levels:
             if level not in LEVELS:
                 raise ConfigError(
-                    f"there is no level {level!r}; there are {', '.join(LEVELS)}", hint="choose with --level"
+                    f"there is no level {level!r}; there are {', '.join(LEVELS)}",
+                    hint=f"choose with --level{guess(level, LEVELS)}",
                 )
         if "semantic" in self.levels and not (self.embeddings or self.embedding_field):
             raise ConfigError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, guess
 from shardkit.prepare.dedup import MATCHERS, near_text, perceptual
 from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.levels import LEVELS
@@ -156,7 +156,8 @@ def _known(what: str, given: Iterable[str], there: Iterable[str], option: str) -
     for name in given:
         if name not in there:
             raise ConfigError(
-                f"there is no {what} {name!r}; there are {', '.join(there)}", hint=f"choose with {option}"
+                f"there is no {what} {name!r}; there are {', '.join(there)}",
+                hint=f"choose with {option}{guess(name, there)}",
             )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 class TokenizeConfig:
     inputs: tuple[Path, ...]
     """Datasets, in any order."""
-    output: Path
+    output: Path | None
+    """None with dry_run, and where sequences are only shown."""
     tokenizer: Path
     """A tokenizer.json, or the folder that holds one."""
     recipe: str
@@ -37,7 +38,7 @@ class TokenizeConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizeResult:
-    path: Path
+    path: Path | None
     dataset_id: str | None
     """None after a dry run."""
     unchanged: bool
@@ -48,7 +49,7 @@ class TokenizeResult:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "dataset": str(self.path),
+            "dataset": None if self.path is None else str(self.path),
             "id": self.dataset_id,
             "unchanged": self.unchanged,
             **self.counts,

@@ -72,6 +72,8 @@ def run(config: TokenizeConfig, on_progress: Progress = silent) -> TokenizeResul
     try:
         if config.dry_run:
             return _count(plan, on_progress)
+        if config.output is None:
+            raise ConfigError("there is no output", hint="name one with -o, or use --dry-run or --show N")
         with Output(
             config.output,
             stage="tokenize",
@@ -284,6 +286,4 @@ def _count(plan: Planned, on_progress: Progress) -> TokenizeResult:
             for counts in totals_of(part.sequences, lengths).values():
                 sums.update(counts)
             sums["examples"] += part.kept
-    return TokenizeResult(
-        path=plan.config.output, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(+sums)
-    )
+    return TokenizeResult(path=None, dataset_id=None, unchanged=False, counts=tally.to_json(), totals=dict(+sums))

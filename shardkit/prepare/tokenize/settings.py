@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, guess
 from shardkit.media.processors import hf
-from shardkit.sequence.recipes import RECIPES, Recipe, configure, guess
+from shardkit.records.toml_file import read_toml
+from shardkit.sequence.recipes import RECIPES, Recipe, configure
 from shardkit.text.template import ChatTemplate
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +35,10 @@ def read_recipe(name: str, settings: Mapping[str, str], chat_template: Path | No
     beside = Path()
     if name not in RECIPES and (name.endswith(".toml") or Path(name).is_file()):
         file = Path(name)
-        described, beside = _read(file), file.parent
+        described = read_toml(
+            file, "the recipe", find="give a file or a name with --recipe", write="write name = ... and settings"
+        )
+        beside = file.parent
         name = str(described.pop("name", ""))
         if name not in RECIPES:
             raise ConfigError(
@@ -86,17 +84,3 @@ def _lines(file: Path) -> list[str]:
             where=str(file),
             hint="give a text file that has one text in each line",
         ) from error
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        described: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"the recipe cannot be read ({error.strerror})", where=str(file), hint="give a file or a name with --recipe"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"the recipe is no TOML ({error})", where=str(file), hint="write name = ... and settings"
-        ) from error
-    return described

@@ -17,7 +17,6 @@ Instead of weights, `temperature = 0.5` gives each source the weight (units that
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
@@ -25,12 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
+from shardkit.records.toml_file import read_toml
 from shardkit.sequence.objectives import OBJECTIVES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 UNITS = {
     "example": "one a sequence",
@@ -51,20 +46,9 @@ def read_file(path: Path) -> Mapping[str, Any]:
     Raises:
         ConfigError: where it cannot be read, or is no TOML.
     """
-    try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"the mixture file cannot be read ({error.strerror})", where=str(path), hint="check the path of --mixture"
-        ) from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no TOML, no UTF-8, a number of thousands of digits, endless brackets
-        raise ConfigError(
-            f"the mixture file is no TOML ({error})", where=str(path), hint="write it as `shardkit plan --help` shows"
-        ) from error
-    return content
+    return read_toml(
+        path, "the mixture file", find="check the path of --mixture", write="write it as `shardkit plan --help` shows"
+    )
 
 
 _FIELDS = ("by", "weights", "epoch", "objectives", "repeat", "subset", "then", "temperature", "cap")

@@ -11,7 +11,7 @@ from typing import Any
 
 from shardkit.sequence.recipes.agent import Agent
 from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Recipe
-from shardkit.sequence.recipes.configure import bind, configure, guess, names_of
+from shardkit.sequence.recipes.configure import bind, configure, names_of
 from shardkit.sequence.recipes.dpo import Dpo
 from shardkit.sequence.recipes.obelics_xattn import ObelicsXattn
 from shardkit.sequence.recipes.ocr import Ocr
@@ -45,6 +45,5 @@ __all__ = [
     "Recipe",
     "bind",
     "configure",
-    "guess",
     "names_of",
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shardkit.errors import ConfigError
+from shardkit.errors import ConfigError, guess
 from shardkit.media.processors import PROCESSORS, hf
 from shardkit.sequence.recipes.controls import resolve
 from shardkit.sequence.recipes.with_images import settings_of
@@ -88,12 +87,6 @@ def _processor(name: Any, default: Processor) -> Any:
         f"processor={name!r} is none of {', '.join(PROCESSORS)}, {hf.PREFIX}DIR",
         hint=f"choose one with --set processor=NAME{guess(str(name), PROCESSORS)}",
     )
-
-
-def guess(word: str, known: Collection[str]) -> str:
-    """` (did you mean X?)` where one of `known` is close to `word`, else ""."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _value(key: str, value: Any, default: Any) -> Any:

@@ -237,6 +237,6 @@ def test_a_recipe_that_is_none_is_refused(tmp_path, text, what):
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(ConfigError) as error:
         load("coco-caption")
-    assert "--recipe coco-captions" in error.value.hint
+    assert "--recipe (did you mean coco-captions?)" in error.value.hint
     with pytest.raises(ConfigError, match="cannot be read"):
         load("nowhere.toml")

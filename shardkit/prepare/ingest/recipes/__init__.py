@@ -11,19 +11,13 @@ It stands for options that were not given; it adds nothing that options could no
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from shardkit.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from shardkit.errors import ConfigError, guess
+from shardkit.records.toml_file import read_toml
 
 FOLDER = Path(__file__).parent
 _SUFFIX = ".toml"
@@ -78,23 +72,15 @@ def load(recipe: str) -> DatasetRecipe:
     path = Path(recipe)
     if path.suffix == _SUFFIX or path.is_file():
         return _read(path, path.stem)
-    near = get_close_matches(recipe, names(), 1)
     raise ConfigError(
         f"there is no recipe {recipe!r}; there are {', '.join(names())}",
-        hint=f"use --recipe {near[0]}" if near else "choose one of them, or give a TOML file to --recipe",
+        hint=f"choose one with --recipe{guess(recipe, names())}, or give a TOML file",
     )
 
 
 def _read(path: Path, name: str) -> DatasetRecipe:
     hint = 'write format = "..." and, if need be, revision, licence, group_by, on_missing_image and [fields]'
-    try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"the recipe cannot be read ({error.strerror})", where=str(path), hint="give a file or a name to --recipe"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the recipe is no TOML ({error})", where=str(path), hint=hint) from error
+    content = read_toml(path, "the recipe", find="give a file or a name to --recipe", write=hint)
     known = {one.name for one in fields(DatasetRecipe)}
     for key, value in content.items():
         if key not in known:
