@@ -62,17 +62,17 @@ def sum_over_ranks(tensors: Sequence[Tensor]) -> None:
             tensor.copy_(part.view_as(tensor))
 
 
-class AnotherRankFailed(ShardkitError):  # noqa: N818 - it tells of an error, which another process raises
-    """A lower rank says what is wrong; this one only ends as that one does."""
+class AnotherRankFailed(Exception):  # noqa: N818 - it tells of an error, which another process raises
+    """A lower rank says what is wrong; this one only ends as that one does. So it is none of the errors that are said."""
 
     def __init__(self, rank: int, code: int) -> None:
-        super().__init__(f"rank {rank} of the run has failed", hint="see what it said")
+        super().__init__(rank, code)
         self.rank = rank
         self.code = code
         """The exit code of its error."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.rank, self.code))
+    def __str__(self) -> str:
+        return f"rank {self.rank} of the run has failed; see what it said"
 
 
 @contextmanager
@@ -85,14 +85,14 @@ def failing_together() -> Iterator[None]:
         ShardkitError: what the lowest rank that failed has raised, there; where one has stopped without a word, that.
         AnotherRankFailed: on all others.
     """
-    error: ShardkitError | None = None
+    error: ShardkitError | AnotherRankFailed | None = None
     try:
         yield
-    except ShardkitError as found:
+    except (ShardkitError, AnotherRankFailed) as found:
         error = found
     if dist.is_initialized():
         codes = torch.zeros(dist.get_world_size(), dtype=torch.int64)
-        if error is not None and not isinstance(error, AnotherRankFailed):
+        if isinstance(error, ShardkitError):
             codes[dist.get_rank()] = error.exit_code
         try:
             sum_over_ranks([codes])
@@ -107,7 +107,7 @@ def failing_together() -> Iterator[None]:
         raise error
 
 
-def found_by_all(error: ShardkitError) -> ShardkitError:
+def found_by_all(error: ShardkitError) -> Exception:
     """What a rank raises where every one of them has the same error: one voice is enough."""
     rank = dist.get_rank() if dist.is_initialized() else 0
     return AnotherRankFailed(0, error.exit_code) if rank else error

@@ -132,7 +132,7 @@ def fail_together(rank: int, tokens: Path, folder: Path) -> None:
                     if rank in failing:
                         raise ResumeError(f"from rank {rank}")
                 said.append("fine")
-            except ShardkitError as error:
+            except (ShardkitError, AnotherRankFailed) as error:
                 code = error.code if isinstance(error, AnotherRankFailed) else error.exit_code
                 said.append(f"{type(error).__name__}: {error}, {code}")
         said.append(type(found_by_all(ConfigError("the loss is nan"))).__name__)
@@ -150,10 +150,10 @@ def fail_together(rank: int, tokens: Path, folder: Path) -> None:
 def test_an_error_is_said_by_the_lowest_rank_that_has_it_and_ends_all(tokens: Path, tmp_path: Path):
     two_ranks(fail_together, tokens, tmp_path)
     first, second = (json.loads((tmp_path / str(rank)).read_text()) for rank in range(2))
-    alike = "AnotherRankFailed: rank 0 of the run has failed, 7"
+    alike = "AnotherRankFailed: rank 0 of the run has failed; see what it said, 7"
     assert first[:5] == [
         "fine",
-        "AnotherRankFailed: rank 1 of the run has failed, 7",
+        "AnotherRankFailed: rank 1 of the run has failed; see what it said, 7",
         *["ResumeError: from rank 0, 7"] * 2,
         "ConfigError",
     ]
