@@ -57,12 +57,17 @@ def test_head_of_a_url_fetches_blocks_of_one_shard(server, cache, work, capsys, 
 def test_inspect_and_trace_of_a_url_say_what_they_say_of_the_folder(server, cache, work, capsys):
     inside = Dataset.open(work / "tokens").table("examples")["example_id"][3].as_py()
     for command in ("inspect", "trace"):
+        server.parts.clear()
         there = answer(capsys, command, f"{server.url}/tokens", inside)
         here = answer(capsys, command, work / "tokens", inside)
         assert there["sequences"] == here["sequences"]
         for one, other in zip(there["examples"], here["examples"], strict=True):
             assert one == {**other, "path": f"{server.url}/{one['path'].split('/', 3)[3]}"}
             assert one["path"].endswith(one["shard"])
+        fetched = {path: server.parts[path] for path in server.parts if path.endswith(".arrow")}
+        assert fetched
+        for path, num_bytes in fetched.items():
+            assert num_bytes <= (work / path[1:]).stat().st_size, "each block once"
     assert not [path for path in server.shards() if not path.endswith(".index.arrow")]
 
 
@@ -122,3 +127,11 @@ def test_a_batch_is_traced_where_its_loader_found_the_dataset(server, tokens, tm
         assert server.asked == before, "the cache of the loader has it all"
     with StreamingLoader(tokens, **settings) as loader:
         assert places == next(iter(loader)).trace()
+
+
+def test_inspect_finds_the_first_example_without_its_pictures(server, cache, work, capsys):
+    there = answer(capsys, "inspect", f"{server.url}/notes")
+    (first,) = there["examples"]
+    assert first["example_id"] == Dataset.open(work / "notes").table("examples")["example_id"][0].as_py()
+    assert first["segments"] == answer(capsys, "inspect", work / "notes")["examples"][0]["segments"]
+    assert max(server.parts.values()) <= Dataset.open(work / "notes").shards[0].entry.size

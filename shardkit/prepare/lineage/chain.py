@@ -68,6 +68,14 @@ class Chain:
         """Of the recipes that made the sequences."""
         self._inputs: dict[str, dict[str, dict[str, Any]]] = {}
 
+    def shard(self, number: int) -> ShardReader:
+        """A shard of examples, open: what was read of one behind a URL is there already."""
+        return self._shards(number)
+
+    def sequence_shard(self, number: int) -> TableReader:
+        """Likewise one of sequences."""
+        return self._sequences(number)
+
     # ------------------------------------------------------------------ sequences
     def sequences_at(self, places: Sequence[Place]) -> list[dict[str, Any]]:
         """Rows of the sequence shards without their tokens; `example` is the place of the example among the shards."""

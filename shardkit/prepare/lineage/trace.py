@@ -56,11 +56,11 @@ class Tracer:
         state: Path | None = None,
         remote: RemoteSettings | None = None,
     ) -> None:
-        self._dataset = Dataset.open(path, base=bases, remote=remote)
-        self._ancestry = Ancestry(self._dataset)
-        self._chain = Chain(self._ancestry)
-        self._forward = Forward(self._ancestry, self._chain)
-        self._batches = Batches(self._dataset, run, state)
+        self.dataset = Dataset.open(path, base=bases, remote=remote)
+        self._ancestry = Ancestry(self.dataset)
+        self.chain = Chain(self._ancestry)
+        self._forward = Forward(self._ancestry, self.chain)
+        self._batches = Batches(self.dataset, run, state)
 
     def trace(self, given: str) -> dict[str, Any]:
         """The chain of a batch, sequence, example or asset, by its id or the unique beginning of one.
@@ -82,7 +82,7 @@ class Tracer:
         if not all(sign in "0123456789abcdef" for sign in asked) or not SHORTEST <= len(asked) <= 64:
             raise ConfigError(
                 f"{given!r} is no id of a batch, sequence, example or asset, nor {SHORTEST} or more digits of one",
-                where=self._dataset.where,
+                where=self.dataset.where,
                 hint=_HINT,
             )
         found = self._only(_ids(self._ancestry.own, asked) | self._sequence_ids(asked), asked)
@@ -105,13 +105,13 @@ class Tracer:
         Raises:
             ConfigError: where no dataset at hand knows the row.
         """
-        return self._answer(self._forward.source(given, where=self._dataset.where))
+        return self._answer(self._forward.source(given, where=self.dataset.where))
 
     # ------------------------------------------------------------------ ids
     def _sequence_ids(self, digits: str) -> set[tuple[str, str]]:
         if len(digits) > 32:
             return set()
-        sequences = self._chain.sequences_at(self._ancestry.own.sequences_of(digits))
+        sequences = self.chain.sequences_at(self._ancestry.own.sequences_of(digits))
         return {("sequence", s["sequence_id"]) for s in sequences if s["sequence_id"].startswith(digits)}
 
     def _only(self, found: set[tuple[str, str]], digits: str) -> tuple[str, str] | None:
@@ -123,7 +123,7 @@ class Tracer:
         if len(found) > 1:
             named = ", ".join(f"{kind} {one}" for kind, one in sorted(found)[:4])
             raise ConfigError(
-                f"{len(found)} ids begin with {digits}: {named}", where=self._dataset.where, hint="give more digits"
+                f"{len(found)} ids begin with {digits}: {named}", where=self.dataset.where, hint="give more digits"
             )
         return next(iter(found), None)
 
@@ -142,7 +142,7 @@ class Tracer:
         missing = len(self._ancestry.missing)
         raise ConfigError(
             f"nothing has the id {digits}, here or in what this dataset was made from",
-            where=self._dataset.where,
+            where=self.dataset.where,
             hint=f"{missing} of its inputs are not at hand: say where they are with --base DIR" if missing else _HINT,
         )
 
@@ -150,7 +150,7 @@ class Tracer:
     def _of_batch(self, asked: str, batch: BatchId) -> dict[str, Any]:
         packs = self._batches.packs(batch)
         places = [place for pack in packs.sequences for place in pack]
-        sequences = self._chain.sequences_at(places)
+        sequences = self.chain.sequences_at(places)
         numbers = [n for n, pack in zip(packs.numbers, packs.sequences, strict=True) for _ in pack]
         for sequence, number in zip(sequences, numbers, strict=True):
             sequence["pack"] = number
@@ -165,14 +165,14 @@ class Tracer:
         return self._traced("batch", asked, batch=told, **self._from_sequences(sequences))
 
     def _of_sequence(self, whole: str) -> dict[str, Any]:
-        sequences = self._chain.sequences_at(self._ancestry.own.sequences_of(whole))
+        sequences = self.chain.sequences_at(self._ancestry.own.sequences_of(whole))
         sequences = [one for one in sequences if one["sequence_id"] == whole]
         return self._traced("sequence", whole, **self._from_sequences(sequences))
 
     def _from_sequences(self, sequences: list[dict[str, Any]]) -> dict[str, Any]:
         places: list[Place] = list(dict.fromkeys(one["example"] for one in sequences))
-        examples = self._chain.examples_at(self._ancestry.own.at_places(places))
-        return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
+        examples = self.chain.examples_at(self._ancestry.own.at_places(places))
+        return _linked(self.chain, sequences, dict(zip(places, examples, strict=True)))
 
     def _of_example(self, whole: str) -> dict[str, Any]:
         return self._traced("example", whole, **self._from_examples(self._ancestry.own.examples_of(whole)))
@@ -187,22 +187,22 @@ class Tracer:
 
     def _from_examples(self, positions: Sequence[int]) -> dict[str, Any]:
         places = self._ancestry.own.places_of(positions)
-        examples = self._chain.examples_at(positions)
+        examples = self.chain.examples_at(positions)
         sequences = [
             one
             for example, place in zip(examples, places, strict=True)
-            for one in self._chain.sequences_of(example["example_id"], place)
+            for one in self.chain.sequences_of(example["example_id"], place)
         ]
-        return _linked(self._chain, sequences, dict(zip(places, examples, strict=True)))
+        return _linked(self.chain, sequences, dict(zip(places, examples, strict=True)))
 
     def _traced(self, kind: str, asked: str, **found: Any) -> dict[str, Any]:
         nothing: dict[str, Any] = {"batch": None, "sequences": [], "examples": [], "assets": [], "history": []}
         return self._answer({"kind": kind, "asked": asked, **nothing, **found})
 
     def _answer(self, parts: dict[str, Any]) -> dict[str, Any]:
-        dataset = self._dataset
+        dataset = self.dataset
         return {
-            "dataset": self._dataset.where,
+            "dataset": self.dataset.where,
             "id": dataset.id,
             "stage": dataset.stage,
             **parts,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.lineage.trace import Tracer
@@ -44,10 +46,9 @@ def inspect(
         ConfigError: where nothing has the id, several do, or no such split is there.
         IntegrityError: where a shard or table is damaged.
     """
-    dataset = Dataset.open(path, base=bases, remote=remote)
-    if given is None:
-        given = _first(dataset, split)
-    answer = Tracer(path, bases=bases, remote=remote).trace(given)
+    tracer = Tracer(path, bases=bases, remote=remote)
+    dataset = tracer.dataset
+    answer = tracer.trace(_first(dataset, split) if given is None else given)
     if answer["kind"] not in ("example", "sequence"):
         raise ConfigError(
             f"{given!r} is the id of {'an' if answer['kind'] == 'asset' else 'a'} {answer['kind']}",
@@ -55,11 +56,11 @@ def inspect(
             hint="`shardkit trace` shows it; give the id of an example or a sequence here",
         )
     for example in answer["examples"]:
-        example |= _content(dataset, example)
+        example |= _content(tracer, example)
     if answer["sequences"]:
         tokenizer = Tokenizer.load(dataset.sequence_shards[0].holder.folder("tokenizer"))
         for sequence in answer["sequences"]:
-            sequence |= _tokens(dataset, sequence, tokenizer)
+            sequence |= _tokens(tracer, sequence, tokenizer)
     return answer
 
 
@@ -70,20 +71,22 @@ def _first(dataset: Dataset, split: str | None) -> str:
             where=str(dataset.path),
             hint="name one with --split",
         )
-    for _, _, example in dataset.examples(split, whole=False):
-        return example.example_id
+    examples = dataset.table("examples", ["example_id", "shard_index"])
+    wanted = [number for number, shard in enumerate(dataset.shards) if split in (None, shard.split)]
+    found = examples.filter(pc.is_in(examples["shard_index"], pa.array(wanted, examples["shard_index"].type)))[
+        "example_id"
+    ]
+    if len(found):
+        return str(found[0].as_py())
     raise ConfigError("the dataset is empty", where=str(dataset.path), hint="name another dataset")
 
 
-def _content(dataset: Dataset, told: dict[str, Any]) -> dict[str, Any]:
-    shard = next(s for s in dataset.shards if (s.holder.id, s.name) == (told["dataset"], told["shard"]))
-    reader = dataset.reader(shard, whole=False)
-    try:
-        row = reader.columns(("segments", "images", "metadata"), rows=range(told["row"], told["row"] + 1)).to_pylist()[
-            0
-        ]
-    finally:
-        reader.close()
+def _content(tracer: Tracer, told: dict[str, Any]) -> dict[str, Any]:
+    held = (told["dataset"], told["shard"])
+    shard = next(shard for shard in tracer.dataset.shards if (shard.holder.id, shard.name) == held)
+    columns, place = ("segments", "images", "metadata"), told["row"]
+    # The tracer has read these rows: behind a URL they are not fetched again.
+    row = tracer.chain.shard(shard.index).columns(columns, rows=range(place, place + 1)).to_pylist()[0]
     return {
         "segments": [{name: segment[name] for name in _SEGMENT} for segment in row["segments"]],
         "images": [
@@ -99,15 +102,12 @@ def _content(dataset: Dataset, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tokens(dataset: Dataset, told: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+def _tokens(tracer: Tracer, told: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """What a stored sequence holds, spelled out."""
-    shard = next(s for s in dataset.sequence_shards if (s.name, s.split) == (told["shard"], told["split"]))
-    reader = dataset.sequence_reader(shard, whole=False)
-    try:
-        batch, place = reader.locate(told["row"])
-        row = batch.slice(place, 1).to_pylist()[0]
-    finally:
-        reader.close()
+    stored = (told["shard"], told["split"])
+    number = next(n for n, shard in enumerate(tracer.dataset.sequence_shards) if (shard.name, shard.split) == stored)
+    batch, place = tracer.chain.sequence_shard(number).locate(told["row"])
+    row = batch.slice(place, 1).to_pylist()[0]
     sequence = TokenSequence(
         input_ids=np.array(row["input_ids"], np.uint32),
         objectives=spread(row["objectives"]),
