@@ -8,10 +8,10 @@ The result holds every shard of each input with equal digests: to a reader of on
 from __future__ import annotations
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig, ConcatResult
+from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig
 from shardkit.prepare.concat.fit import check_fit, tokenized
 from shardkit.prepare.concat.join import Joined
-from shardkit.prepare.result import example_counts
+from shardkit.prepare.result import StageResult, stage_result
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
@@ -19,7 +19,7 @@ from shardkit.store.output import Output
 from shardkit.store.sequences import sequence_recipe, tokenizer_files
 
 
-def run(config: ConcatConfig) -> ConcatResult:
+def run(config: ConcatConfig) -> StageResult:
     """Join the inputs and commit the view; or say that it is there already; or only count (dry run).
 
     Raises:
@@ -67,12 +67,8 @@ def run(config: ConcatConfig) -> ConcatResult:
 
 def _result(
     config: ConcatConfig, dataset: Dataset | None, joined: Joined, tally: Tally, *, unchanged: bool = False
-) -> ConcatResult:
-    return ConcatResult(
-        path=config.output if dataset else None,
-        dataset_id=dataset.id if dataset else None,
-        unchanged=unchanged,
-        counts=example_counts(tally.to_json()),
-        totals=joined.totals(),
-        num_shards=len(joined.shards) + len(joined.sequences),
-    )
+) -> StageResult:
+    """`report`: shards, of examples and of sequences, all of which lie in the inputs; by_split and by_source as in the
+    manifest."""
+    report = {"shards": len(joined.shards) + len(joined.sequences), **joined.totals()}
+    return stage_result(config.output, dataset, tally.to_json(), report, unchanged=unchanged)

@@ -11,10 +11,11 @@ import pytest
 from shardkit.errors import ConfigError, IntegrityError, OutputError
 from shardkit.prepare.audit import run as audit
 from shardkit.prepare.audit import verify
-from shardkit.prepare.concat.config import ConcatConfig, ConcatResult
+from shardkit.prepare.concat.config import ConcatConfig
 from shardkit.prepare.concat.run import run
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
+from shardkit.prepare.result import StageResult
 from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run as select
 from shardkit.store import Dataset
@@ -22,7 +23,7 @@ from tests.prepare.builders import example, png, texts, write
 from tests.prepare.split.builders import books, split
 
 
-def concat(out: Path | None, *inputs: Path, **options) -> ConcatResult:
+def concat(out: Path | None, *inputs: Path, **options) -> StageResult:
     return run(ConcatConfig(inputs=inputs, output=out, dry_run=out is None, **options))
 
 
@@ -45,7 +46,7 @@ def test_all_rows_are_there_and_no_shard_is_written(tmp_path: Path):
     parts = [shard.entry for name in "ab" for shard in Dataset.open(tmp_path / name).shards]
     assert not (tmp_path / "c" / "shards").exists()
     assert Counter(s.entry.xxh3 for s in joined.shards) == Counter(entry.xxh3 for entry in parts)
-    assert result.num_shards == len(parts) > 2
+    assert result.report["shards"] == len(parts) > 2
     assert joined.manifest.totals["by_source"]["a"] == Dataset.open(tmp_path / "a").manifest.totals["by_source"]["a"]
     assert joined.manifest.totals["by_split"]["all"]["examples"] == 8
     assert joined.table("assets").num_rows == 8
