@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardkit.digest import canonical_json
+from shardkit.errors import ConfigError
 from shardkit.records import Example, Exclusion, Tally
 from shardkit.records.manifest import ShardEntry
 from shardkit.store.arrow_shard import SUFFIX as ARROW_SUFFIX
@@ -27,6 +28,18 @@ from shardkit.store.tar_shard import SUFFIX as TAR_SUFFIX
 
 SHARD_FORMATS: dict[str, type[ArrowWriter | TarWriter]] = {"arrow": ArrowWriter, "tar": TarWriter}
 """Format -> its writer."""
+
+
+def check_shards(shards: str, shard_size: int) -> None:
+    """Refuse shards that nothing writes.
+
+    Raises:
+        ConfigError
+    """
+    if shards not in SHARD_FORMATS:
+        raise ConfigError(f"--shards {shards!r} is none of {', '.join(SHARD_FORMATS)}", hint="choose one")
+    if shard_size < 1:
+        raise ConfigError("a shard of no bytes", hint="raise --shard-size")
 
 
 @dataclass(kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from shardkit.media.decode import DECODER
 from shardkit.media.limits import MediaLimits
 from shardkit.media.phash import LOOKS
 from shardkit.prepare.ingest.units import UNIT_BYTES
+from shardkit.store.units import check_shards
 
 INGEST_VERSION = 5
 """Part of every recipe: a change of what ingest makes of equal input gets a new number."""
@@ -71,6 +72,9 @@ class IngestConfig:
     """What kind of prepared set `shardkit import` reads; None: raw dumps."""
     splits: Mapping[str, str] = field(default_factory=dict)
     """Input -> the split of an imported set that it belongs to."""
+
+    def __post_init__(self) -> None:
+        check_shards(self.shards, self.shard_size)
 
     def with_split(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the input `name` that says its split, unless it has such a field, or came from an export of ours."""

@@ -10,7 +10,7 @@ from shardkit.errors import ConfigError
 from shardkit.media.decode import DECODER
 from shardkit.media.phash import LOOKS
 from shardkit.media.shrink import MAX_QUALITY, MIN_QUALITY, SHRINKER
-from shardkit.store.units import SHARD_FORMATS
+from shardkit.store.units import check_shards
 
 SHRINK_VERSION = 1
 """Part of every recipe: a change of what shrink makes of equal input gets a new number."""
@@ -44,10 +44,7 @@ class ShrinkConfig:
             raise ConfigError(
                 f"--quality {self.quality} is not from {MIN_QUALITY} to {MAX_QUALITY}", hint="write --quality 90"
             )
-        if self.shards not in SHARD_FORMATS:
-            raise ConfigError(f"--shards {self.shards!r} is none of {', '.join(SHARD_FORMATS)}", hint="choose one")
-        if self.shard_size < 1:
-            raise ConfigError("a shard of no bytes", hint="raise --shard-size")
+        check_shards(self.shards, self.shard_size)
 
     def recipe(self) -> dict[str, Any]:
         """The config as JSON values."""

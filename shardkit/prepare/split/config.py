@@ -16,7 +16,7 @@ from shardkit.prepare.result import StageResult
 from shardkit.prepare.split.declared import check_group_by
 from shardkit.prepare.split.near import NearRules
 from shardkit.prepare.split.times import Cutoffs
-from shardkit.store.units import SHARD_FORMATS
+from shardkit.store.units import check_shards
 
 SPLIT_VERSION = 2
 """Part of every recipe: a change of what split makes of equal input gets a new number."""
@@ -92,10 +92,10 @@ class SplitConfig:
         _known("--on-missing-group", self.on_missing_group, MISSING_GROUP)
         _known("--on-missing-parent", self.on_missing_parent, MISSING_PARENT)
         _known("--on-missing-time", self.on_missing_time, MISSING_TIME)
-        _known("--shards", self.shards, SHARD_FORMATS)
+        check_shards(self.shards, self.shard_size)
         self._check_division()
-        if min(self.shard_size, self.unit_size) < 1:
-            raise ConfigError("a shard or unit of no bytes", hint="raise --shard-size and --unit-size")
+        if self.unit_size < 1:
+            raise ConfigError("a unit of no bytes", hint="raise --unit-size")
         if self.frequent_asset_limit < 1 or not 0 < self.max_group_share <= 1:
             raise ConfigError(
                 "a limit is out of its range", hint="--frequent-asset-limit from 1 on, --max-group-share over 0 to 1"

@@ -9,7 +9,7 @@ from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.result import StageResult
-from shardkit.store.units import SHARD_FORMATS
+from shardkit.store.units import check_shards
 
 FORGET_VERSION = 1
 """Part of every dataset id: a change of what forget makes of equal input gets a new number."""
@@ -43,10 +43,7 @@ class ForgetConfig:
             )
         if any(not text.strip() for text in (*self.assets, *self.sources, *self.licences)):
             raise ConfigError("an empty name forgets nothing", hint="name it with --asset, --source or --licence")
-        if self.shards not in SHARD_FORMATS:
-            raise ConfigError(f"there are no shards {self.shards!r}", hint=f"choose one of {', '.join(SHARD_FORMATS)}")
-        if self.shard_size < 1:
-            raise ConfigError("a shard of no bytes", hint="raise --shard-size")
+        check_shards(self.shards, self.shard_size)
 
     def recipe(self, assets: tuple[str, ...]) -> dict[str, Any]:
         """The config as JSON values.
