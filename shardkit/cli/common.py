@@ -17,12 +17,19 @@ from tqdm import tqdm
 from shardkit.cli.failure import AnsweredError, leave_stdout
 from shardkit.engine.progress import Progress, silent
 from shardkit.errors import ConfigError, OutputError, ShardkitError
+from shardkit.sequence.packers import PACKERS
 from shardkit.store.remote import RemoteSettings
+from shardkit.store.units import SHARD_FORMATS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Number = TypeVar("Number")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")
+silent_option = click.option(
+    "--quiet", is_flag=True, expose_value=False, help="Changes nothing: there is no progress anyway."
+)
+"""--quiet of a command that says nothing on stderr."""
 overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace a dataset of ours at -o, after the new one is safe on disk."
 )
@@ -46,6 +53,18 @@ dataset_argument = click.argument("dataset", type=click.Path(path_type=Path))
 datasets_argument = click.argument("datasets", type=click.Path(path_type=Path), nargs=-1, required=True)
 output_option = click.option(
     "-o", "--out", "output", type=click.Path(path_type=Path), help="The dataset to write. [required without --dry-run]"
+)
+train_split_option = click.option(
+    "--split", metavar="NAME", help="[default: train, or everything where it was never split]"
+)
+max_tokens_option = click.option(
+    "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
+)
+global_batch_option = click.option(
+    "--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step."
+)
+packer_option = click.option(
+    "--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True, help="Fills the packs."
 )
 
 max_removed_option = click.option(
@@ -107,10 +126,24 @@ def remote_options(function: Command) -> Command:
 
 stage_options = options(workers_option, overwrite_option, dry_run_option, base_option, json_option, quiet_option)
 """What every command that writes a dataset takes."""
+shard_options = options(
+    click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True),
+    click.option(
+        "--shard-size",
+        type=click.IntRange(min=1),
+        default=256_000_000,
+        show_default=True,
+        metavar="BYTES",
+        help="A shard closes when its payload reaches this.",
+    ),
+)
+"""Of what every command takes that writes shards of examples."""
 read_options = options(base_option, json_option, quiet_option)
 """What every command that only reads a dataset takes."""
 remote_read_options = options(base_option, remote_options, json_option, quiet_option)
 """The same of one that takes a URL, too."""
+look_options = options(base_option, remote_options, json_option, silent_option)
+"""The same of one that answers at once, without a word on stderr."""
 limit_options = options(
     click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack."),
     click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack."),
@@ -163,8 +196,8 @@ def print_verdict(result: Mapping[str, Any], error: ShardkitError | None, *, as_
         print_result(result, as_json=False, text=text)
 
 
-class Selected(Protocol):
-    """What a stage answers that leaves rows out."""
+class Committed(Protocol):
+    """What a stage answers that writes a dataset."""
 
     @property
     def path(self) -> Path | None: ...
@@ -172,17 +205,13 @@ class Selected(Protocol):
     def dataset_id(self) -> str | None: ...
     @property
     def dry_run(self) -> bool: ...
-    @property
-    def refused(self) -> str | None: ...
     def to_json(self) -> dict[str, Any]: ...
 
 
-def print_selection(result: Selected, table: str, *, as_json: bool, quiet: bool) -> None:
+def print_dataset(result: Committed, table: str, *, as_json: bool, quiet: bool) -> None:
     """The answer on stdout and its table on stderr; of a dry run the table is the answer."""
     if not result.dry_run:
         say(table, quiet=quiet)
-    if result.refused:
-        say(f"would be refused: {result.refused}", quiet=quiet)
     text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
     print_result(result.to_json(), as_json=as_json, text=text)
 
@@ -222,6 +251,23 @@ def progress_bar(label: str, *, quiet: bool, unit: str = "it") -> Progress:
 def parse_names(values: Sequence[str]) -> tuple[str, ...]:
     """The names of a repeatable option of which a value may hold several, parted by commas."""
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+def parse_numbers(values: Sequence[str], option: str, kind: Callable[[str], Number]) -> dict[str, Number]:
+    """`NAME=NUMBER` strings of a repeatable option as a dict.
+
+    Raises:
+        ConfigError: where a value is no such pair, or a name comes twice.
+    """
+    numbers: dict[str, Number] = {}
+    for name, value in parse_pairs(values, option).items():
+        try:
+            numbers[name] = kind(value)
+        except (ValueError, ZeroDivisionError):
+            raise ConfigError(
+                f"{option} {name}={value}: {value!r} is no number", hint=f"write {option} {name}=0.5"
+            ) from None
+    return numbers
 
 
 def parse_pairs(values: Sequence[str], option: str) -> dict[str, str]:

@@ -15,9 +15,8 @@ from shardkit.cli.common import (
     options,
     output_option,
     overwrite_option,
-    print_result,
+    print_dataset,
     quiet_option,
-    say,
 )
 from shardkit.prepare.concat.config import ConcatConfig
 from shardkit.prepare.concat.run import run
@@ -42,11 +41,7 @@ def command(*, datasets: tuple[Path, ...], as_json: bool, quiet: bool, **given: 
     shardkit concat work/tokens work/more-tokens -o work/all-tokens
     """
     result = run(ConcatConfig(inputs=datasets, **given))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _table(result: StageResult) -> str:

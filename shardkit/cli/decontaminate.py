@@ -14,8 +14,9 @@ from shardkit.cli.common import (
     max_removed_option,
     output_option,
     parse_pairs,
-    print_selection,
+    print_dataset,
     progress_bar,
+    say,
     stage_options,
 )
 from shardkit.errors import ConfigError
@@ -132,7 +133,9 @@ def command(
         **given,
     )
     result = run(config, progress_bar("decontaminate", quiet=quiet))
-    print_selection(result, _table(result), as_json=as_json, quiet=quiet)
+    if result.refused:
+        say(f"would be refused: {result.refused}", quiet=quiet)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _benchmark(value: str) -> Benchmark:

@@ -15,12 +15,12 @@ from shardkit.cli.common import (
     max_removed_option,
     output_option,
     parse_names,
-    parse_pairs,
-    print_selection,
+    parse_numbers,
+    print_dataset,
     progress_bar,
+    say,
     stage_options,
 )
-from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.boilerplate import LEAST_DOCUMENTS, LEAST_SHARE
 from shardkit.prepare.dedup.config import BOILERPLATE, DEFAULT_LEVELS, RELATIONS, SHARD_SIZE, DedupConfig, DedupResult
 from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE
@@ -156,22 +156,14 @@ def command(
     config = DedupConfig(
         inputs=datasets,
         levels=parse_names(levels) or DEFAULT_LEVELS,
-        thresholds=_scores(thresholds),
+        thresholds=parse_numbers(thresholds, "--threshold", float),
         transforms=parse_names(transforms),
         **given,
     )
     result = run(config, progress_bar("dedup", quiet=quiet))
-    print_selection(result, _table(result), as_json=as_json, quiet=quiet)
-
-
-def _scores(values: tuple[str, ...]) -> dict[str, float]:
-    scores = {}
-    for level, score in parse_pairs(values, "--threshold").items():
-        try:
-            scores[level] = float(score)
-        except ValueError:
-            raise ConfigError(f"--threshold {level}={score} is no number", hint="write --threshold text=0.8") from None
-    return scores
+    if result.refused:
+        say(f"would be refused: {result.refused}", quiet=quiet)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _table(result: DedupResult) -> str:

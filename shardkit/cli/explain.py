@@ -8,21 +8,20 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, remote_read_options
+from shardkit.cli.common import dataset_argument, look_options, print_result
 from shardkit.prepare.report.explain import explain
 
 
 @click.command("explain")
 @dataset_argument
 @click.argument("example_id", metavar="ID")
-@remote_read_options
-def command(*, dataset: Path, example_id: str, as_json: bool, quiet: bool, **given: Any) -> None:
+@look_options
+def command(*, dataset: Path, example_id: str, as_json: bool, **given: Any) -> None:
     """Say why an example went or stayed, by its id or the first 8 digits and more of it.
 
     \b
     shardkit explain work/clean 3528965b1a92
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     answer = explain(dataset, example_id, **given)
     print_result(answer, as_json=as_json, text="\n".join(_lines(answer)))
 

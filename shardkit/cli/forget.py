@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import (
+    dataset_argument,
+    output_option,
+    print_dataset,
+    progress_bar,
+    say,
+    shard_options,
+    stage_options,
+)
 from shardkit.prepare.lineage.forget.config import ForgetConfig, ForgetResult
 from shardkit.prepare.lineage.forget.run import run
-from shardkit.store.units import SHARD_FORMATS
 
 _PATH = click.Path(path_type=Path)
 
@@ -27,9 +34,7 @@ _PATH = click.Path(path_type=Path)
 @output_option
 @click.option("--also", type=_PATH, multiple=True, metavar="DIR",
               help="List the datasets below this folder that still hold the bytes. Repeatable.")  # fmt: skip
-@click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)
-@click.option("--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
-              help="A shard closes when its payload reaches this.")  # fmt: skip
+@shard_options
 @stage_options
 def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     """Write a dataset without an asset, a source or a licence, and without all that derives from it.
@@ -41,13 +46,9 @@ def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     shardkit forget work/clean --source https://example.org/a.jpg --licence CC-BY-NC -o work/clean2 --dry-run
     """
     result = run(ForgetConfig(input=dataset, **given), progress_bar("forget", quiet=quiet))
-    table = "\n".join(_lines(result))
-    if not result.dry_run:
-        say(table, quiet=quiet)
+    print_dataset(result, "\n".join(_lines(result)), as_json=as_json, quiet=quiet)
     for held in result.also:
         say(_held(held))  # asked for by name, so --quiet does not take it away
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
 
 
 def _lines(result: ForgetResult) -> Iterator[str]:

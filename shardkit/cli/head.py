@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, remote_read_options
+from shardkit.cli.common import dataset_argument, look_options, print_result
 from shardkit.prepare.report.head import head
 from shardkit.store.remote import as_url
 
@@ -17,14 +17,13 @@ from shardkit.store.remote import as_url
 @dataset_argument
 @click.option("-n", "--number", type=click.IntRange(min=1), default=5, show_default=True, metavar="N")
 @click.option("--split", metavar="NAME", help="Only examples of this split.")
-@remote_read_options
-def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
+@look_options
+def command(*, dataset: Path, as_json: bool, **given: Any) -> None:
     """Show the first examples of a dataset, in short.
 
     \b
     shardkit head work/clean -n 3
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     examples = head(dataset, **given)
     text = "\n".join(_line(example) for example in examples) or "the dataset is empty"
     print_result({"dataset": as_url(dataset) or str(dataset), "examples": examples}, as_json=as_json, text=text)

@@ -16,6 +16,7 @@ from shardkit.cli.common import (
     progress_bar,
     quiet_option,
     say,
+    shard_options,
     workers_option,
 )
 from shardkit.cli.ingest import print_answer
@@ -44,9 +45,7 @@ _size = click.IntRange(min=1)
 @click.option("--from", "kind", type=click.Choice(list(IMPORTS)), required=True, help="What wrote the set.")
 @click.option("-o", "--out", "output", type=_FILE, help="The dataset to write. [required without --dry-run]")
 @click.option("--as", "format_name", type=click.Choice(FORMATS), help="What its rows are. [default: as they show]")
-@click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
-@click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
-              help="A shard closes when its payload reaches this.")  # fmt: skip
+@shard_options
 @click.option("--source", metavar="NAME", help="Name of the source. [default: that of the input folder]")
 @click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
 @click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")

@@ -20,6 +20,7 @@ from shardkit.cli.common import (
     progress_bar,
     quiet_option,
     say,
+    shard_options,
     workers_option,
 )
 from shardkit.errors import ConfigError, guess
@@ -88,9 +89,7 @@ class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic befo
     type=_FILE,
     help="The dataset to write. [required without --dry-run; auto names the format without]",
 )
-@click.option("--shards", type=click.Choice(["arrow", "tar"]), default="arrow", show_default=True)
-@click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
-              help="A shard closes when its payload reaches this.")  # fmt: skip
+@shard_options
 @click.option("--unit-size", type=_size, default=UNIT_BYTES, show_default=True, metavar="BYTES",
               help="Input of one unit of work; shards do not cross units.")  # fmt: skip
 @click.option("--recipe", metavar="NAME|FILE",

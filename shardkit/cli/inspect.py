@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, remote_read_options
+from shardkit.cli.common import dataset_argument, look_options, print_result
 from shardkit.cli.spelled import plain, sequence_lines
 from shardkit.prepare.report.inspect import inspect
 
@@ -18,8 +18,8 @@ from shardkit.prepare.report.inspect import inspect
 @dataset_argument
 @click.argument("wanted", metavar="[ID]", required=False)
 @click.option("--split", metavar="NAME", help="Without an ID: the first example of this split.")
-@remote_read_options
-def command(*, dataset: Path, wanted: str | None, as_json: bool, quiet: bool, **given: Any) -> None:
+@look_options
+def command(*, dataset: Path, wanted: str | None, as_json: bool, **given: Any) -> None:
     """Show one example whole: its texts and pictures in order, where it comes from, and its sequences.
 
     ID is that of an example or a sequence, or its first 8 digits and more; without one it is the first example.
@@ -28,7 +28,6 @@ def command(*, dataset: Path, wanted: str | None, as_json: bool, quiet: bool, **
     shardkit inspect work/clean
     shardkit inspect work/tokens 3528965b1a92
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     answer = inspect(dataset, wanted, **given)
     print_result(answer, as_json=as_json, text="\n".join(_lines(answer)))
 

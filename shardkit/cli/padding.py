@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import print_result, remote_read_options
+from shardkit.cli.common import look_options, max_tokens_option, print_result, train_split_option
 from shardkit.prepare.report.padding import PaddingConfig, run
 
 
@@ -19,19 +19,16 @@ from shardkit.prepare.report.padding import PaddingConfig, run
               help="The padded rows as the first program printed them, its two wrong denominators with them.")  # fmt: skip
 @click.option("--batch-size", type=click.IntRange(min=1), default=16, show_default=True, metavar="B",
               help="Samples of a padded batch.")  # fmt: skip
-@click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
-@click.option(
-    "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
-)
-@remote_read_options
-def command(*, dataset: Path | None, reference: bool, as_json: bool, quiet: bool, **given: Any) -> None:
+@train_split_option
+@max_tokens_option
+@look_options
+def command(*, dataset: Path | None, reference: bool, as_json: bool, **given: Any) -> None:
     """Say what padded batches of a dataset's sequences waste, beside packs: text, images, tiles, attention masks, bytes.
 
     \b
     shardkit padding work/tokens
     shardkit padding --reference --compat
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     if (dataset is None) != reference:
         raise click.UsageError("give a dataset or --reference" + (", not both" if reference else ""))
     report = run(PaddingConfig(dataset=dataset, **given))

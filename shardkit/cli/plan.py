@@ -10,9 +10,18 @@ from typing import Any
 import click
 import numpy as np
 
-from shardkit.cli.common import dataset_argument, limit_options, print_result, remote_read_options, say
+from shardkit.cli.common import (
+    dataset_argument,
+    global_batch_option,
+    limit_options,
+    max_tokens_option,
+    packer_option,
+    print_result,
+    remote_read_options,
+    say,
+    train_split_option,
+)
 from shardkit.errors import ConfigError, OutputError
-from shardkit.sequence.packers import PACKERS
 from shardkit.sequence.plan import TAILS, Mixture, Plan, PlanSettings
 from shardkit.sequence.plan.budget import parse_budget, spend
 from shardkit.sequence.plan.mixture import SUBSET_UNITS, UNITS, natural
@@ -27,14 +36,12 @@ from shardkit.store.remote import RemoteSettings
 
 @click.command("plan")
 @dataset_argument
-@click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
-@click.option(
-    "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
-)
+@train_split_option
+@max_tokens_option
 @limit_options
-@click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
+@global_batch_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
-@click.option("--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True)
+@packer_option
 @click.option(
     "--tail",
     type=click.Choice(list(TAILS)),

@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 import orjson
 
-from shardkit.cli.common import base_option, dataset_argument, quiet_option, remote_options, say, write_stdout
+from shardkit.cli.common import (
+    base_option,
+    dataset_argument,
+    quiet_option,
+    remote_options,
+    say,
+    train_split_option,
+    write_stdout,
+)
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
@@ -16,7 +24,7 @@ from shardkit.store.remote import RemoteSettings
 
 @click.command("rollout-prompts")
 @dataset_argument
-@click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
+@train_split_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, help="Where the last one ends.")
 @click.option("--after", metavar="EPOCH/STEP", help="Go on behind this place, that of the last prompt that is done.")

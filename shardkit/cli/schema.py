@@ -7,20 +7,19 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import json_option, options, print_result, quiet_option
+from shardkit.cli.common import json_option, options, print_result, silent_option
 from shardkit.prepare.report.schema import schema
 
 
 @click.command("schema")
-@options(json_option, quiet_option)
+@options(json_option, silent_option)
 @click.pass_context
-def command(context: click.Context, *, as_json: bool, quiet: bool) -> None:
+def command(context: click.Context, *, as_json: bool) -> None:
     """Print reasons of exclusions, exit codes, tables, settings of recipes and options of commands, as data.
 
     \b
     shardkit schema --json
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     found = {**schema(), "commands": _commands(context)}
     print_result(found, as_json=as_json, text=_text(found))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import dataset_argument, output_option, print_dataset, progress_bar, stage_options
 from shardkit.prepare.result import StageResult
 from shardkit.prepare.select.columns import ALIASES, COLUMNS
 from shardkit.prepare.select.config import SelectConfig
@@ -55,11 +55,7 @@ shardkit select work/captions --where "metadata.similarity >= 0.3 and aspect <= 
 @stage_options
 def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     result = run(SelectConfig(input=dataset, **given), progress_bar("select", quiet=quiet))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _table(result: StageResult) -> str:

@@ -7,12 +7,18 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import (
+    dataset_argument,
+    output_option,
+    print_dataset,
+    progress_bar,
+    shard_options,
+    stage_options,
+)
 from shardkit.media.shrink import MAX_QUALITY, MIN_QUALITY
 from shardkit.prepare.result import StageResult
 from shardkit.prepare.shrink.config import QUALITY, ShrinkConfig
 from shardkit.prepare.shrink.run import run
-from shardkit.store.units import SHARD_FORMATS
 
 
 @click.command("shrink")
@@ -22,9 +28,7 @@ from shardkit.store.units import SHARD_FORMATS
 @click.option("--quality", type=click.IntRange(MIN_QUALITY, MAX_QUALITY), default=QUALITY, show_default=True,
               metavar="N", help="Of JPEG and lossy WebP.")  # fmt: skip
 @output_option
-@click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)
-@click.option("--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
-              help="A shard closes when its payload reaches this.")  # fmt: skip
+@shard_options
 @stage_options
 def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     """Make large pictures smaller: the one step that encodes pixels again.
@@ -38,11 +42,7 @@ def command(*, dataset: Path, as_json: bool, quiet: bool, **given: Any) -> None:
     shardkit shrink work/pages --max-side 2048 --quality 85 --dry-run
     """
     result = run(ShrinkConfig(input=dataset, **given), progress_bar("shrink", quiet=quiet))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _table(result: StageResult) -> str:

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, output_option, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import (
+    dataset_argument,
+    output_option,
+    print_dataset,
+    progress_bar,
+    shard_options,
+    stage_options,
+)
 from shardkit.prepare.dedup.near_text import PRESETS
 from shardkit.prepare.split.config import (
     EDGES,
@@ -21,7 +28,6 @@ from shardkit.prepare.split.config import (
 )
 from shardkit.prepare.split.run import run
 from shardkit.prepare.split.times import parse_cutoffs
-from shardkit.store.units import SHARD_FORMATS
 
 _FILE = click.Path(path_type=Path)
 _LANGUAGES = 12
@@ -66,9 +72,7 @@ _size = click.IntRange(min=1)
 @click.option("--max-group-share", type=click.FloatRange(0, 1, min_open=True), default=0.05, show_default=True,
               metavar="SHARE", help="Stop where joined groups of over 1,000 examples hold a larger share.")  # fmt: skip
 @click.option("--allow-empty", is_flag=True, help="A split may get nothing.")
-@click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True)
-@click.option("--shard-size", type=_size, default=256_000_000, show_default=True, metavar="BYTES",
-              help="A shard closes when its payload reaches this.")  # fmt: skip
+@shard_options
 @click.option("--unit-size", type=_size, default=UNIT_SIZE, show_default=True, metavar="BYTES",
               help="Payload of one unit of work; shards do not cross units.")  # fmt: skip
 @stage_options
@@ -97,11 +101,7 @@ def command(
         **given,
     )
     result = run(config, progress_bar("split", quiet=quiet))
-    table = _table(result)
-    if not result.dry_run:
-        say(table, quiet=quiet)
-    text = table if result.dry_run else f"{result.path}\t{result.dataset_id}"
-    print_result(result.to_json(), as_json=as_json, text=text)
+    print_dataset(result, _table(result), as_json=as_json, quiet=quiet)
 
 
 def _table(result: SplitResult) -> str:

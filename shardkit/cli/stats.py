@@ -12,13 +12,12 @@ import click
 from shardkit.cli.common import (
     dataset_argument,
     options,
-    parse_pairs,
+    parse_numbers,
     print_result,
     progress_bar,
     remote_read_options,
     workers_option,
 )
-from shardkit.errors import ConfigError
 from shardkit.prepare.report.stats import StatsConfig, run
 from shardkit.sequence.objectives import OBJECTIVES
 
@@ -45,21 +44,9 @@ def command(*, dataset: Path, objectives: tuple[str, ...], as_json: bool, quiet:
     shardkit stats work/split
     shardkit stats work/tokens --objective answer=2 --json
     """
-    config = StatsConfig(dataset=dataset, objectives=_weights(objectives), **given)
+    config = StatsConfig(dataset=dataset, objectives=parse_numbers(objectives, "--objective", Fraction), **given)
     figures = run(config, progress_bar("stats", quiet=quiet))
     print_result(figures, as_json=as_json, text="\n".join(_lines(figures)))
-
-
-def _weights(objectives: tuple[str, ...]) -> dict[str, Fraction]:
-    weights = {}
-    for name, value in parse_pairs(objectives, "--objective").items():
-        try:
-            weights[name] = Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            raise ConfigError(
-                f"--objective {name}={value} is no weight", hint=f"write a number, as in --objective {name}=2"
-            ) from None
-    return weights
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from shardkit.cli.common import (
     quiet_option,
     read_options,
     say,
+    train_split_option,
     workers_option,
 )
 from shardkit.errors import ConfigError
@@ -60,7 +61,7 @@ def command() -> None:
 @click.option(
     "--chat-template", type=click.Path(path_type=Path), metavar="FILE", help="A jinja2 file or a tokenizer_config.json. [default: ChatML with tools and reasoning]"
 )  # fmt: skip
-@click.option("--split", metavar="NAME", help="[default: train, or everything where it was never split]")
+@train_split_option
 @click.option(
     "--max-bytes", type=click.IntRange(min=1), default=20_000_000, show_default=True, metavar="BYTES",
     help="Text to learn from; of more a share of the examples is drawn, by their ids. A byte of Chinese takes some 70 of memory.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, print_result, remote_read_options
+from shardkit.cli.common import dataset_argument, look_options, print_result
 from shardkit.prepare.lineage.trace import Tracer
 
 _SEVEN = (
@@ -33,14 +33,13 @@ _SEVEN = (
 @click.option("--state", type=click.Path(path_type=Path), metavar="FILE",
               help="The state of a loader as JSON, for a batch of its plan or of one that it went on from: a run that was "
                    "resumed with other settings or data.")  # fmt: skip
-@remote_read_options
+@look_options
 def command(
     *,
     dataset: Path,
     wanted: str | None,
     source: str | None,
     as_json: bool,
-    quiet: bool,
     **given: Any,
 ) -> None:
     """Say where a batch, a sequence, an example or an asset comes from: back to raw file and row, with licences.
@@ -53,7 +52,6 @@ def command(
     shardkit trace work/tokens 3528965b1a92 --json
     shardkit trace work/tokens --source obelics.parquet:279
     """
-    del quiet  # the option every command has; nothing is said on stderr here
     if (wanted is None) == (source is None):
         raise click.UsageError("give an id or --source FILE:ROW" + ("" if source is None else ", not both"))
     tracer = Tracer(dataset, **given)

@@ -12,8 +12,11 @@ import orjson
 
 from shardkit.cli.common import (
     base_option,
+    global_batch_option,
     limit_options,
-    parse_pairs,
+    max_tokens_option,
+    packer_option,
+    parse_numbers,
     progress_bar,
     quiet_option,
     remote_options,
@@ -21,7 +24,6 @@ from shardkit.cli.common import (
     write_stdout,
 )
 from shardkit.errors import ConfigError
-from shardkit.sequence.packers import PACKERS
 from shardkit.trainer.config import (
     DECODERS,
     DEVICES,
@@ -72,14 +74,10 @@ LINES = 10
     "--positions", type=click.Choice(POSITIONS), default="rotary", show_default=True, help="Kind of positions."
 )
 @click.option("--theta", type=float, default=THETA, show_default=True, help="Base of rotary positions.")
-@click.option(
-    "--max-tokens", type=click.IntRange(min=2), metavar="L", help="Tokens of a pack. [default: the dataset's]"
-)
+@max_tokens_option
 @limit_options
-@click.option("--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step.")
-@click.option(
-    "--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True, help="Fills the packs."
-)
+@global_batch_option
+@packer_option
 @click.option(
     "--mixture",
     type=click.Path(path_type=Path),
@@ -199,7 +197,10 @@ def command(
     try:
         with joined_ranks(given["device"]):
             with failing_together():
-                run = _stages(stages, {**given, "objective_weights": _weights(objective_weights)})
+                run = _stages(
+                    stages,
+                    {**given, "objective_weights": parse_numbers(objective_weights, "--objective-weight", float)},
+                )
                 if eval_permuted and run[-1].config.task != "vlm-align":
                     raise ConfigError(
                         f"--eval-permuted compares images, the run ends with task {run[-1].config.task}",
@@ -229,18 +230,6 @@ def _stages(file: Path | None, given: dict[str, Any]) -> list[Stage]:
     if given.pop("steps") is not None:
         raise click.UsageError("'--steps' is said in the file of '--stages', for each stage.")
     return read_stages(file, given)
-
-
-def _weights(values: tuple[str, ...]) -> dict[str, float]:
-    weights = {}
-    for name, value in parse_pairs(values, "--objective-weight").items():
-        try:
-            weights[name] = float(value)
-        except ValueError:
-            raise ConfigError(
-                f"the weight of {name} is {value!r}, not a number", hint=f"write --objective-weight {name}=1.0"
-            ) from None
-    return weights
 
 
 def _reporter(steps: int, *, quiet: bool) -> Callable[[Record], None]:

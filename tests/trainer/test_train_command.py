@@ -63,7 +63,7 @@ def test_what_keeps_a_run_from_starting_has_its_exit_code_and_a_way_out(tokens: 
         (["--steps", 2], 8, "Next: go on with it by --resume"),
         (["--steps", 2, "--resume", "--seed", 1], 7, "seed: 0 -> 1"),
         (["--steps", 2, "--resume", "--objective-weight", "ocr"], 3, "Next: write --objective-weight NAME=VALUE"),
-        (["--steps", 2, "--resume", "--objective-weight", "ocr=much"], 3, "Next: write --objective-weight ocr=1.0"),
+        (["--steps", 2, "--resume", "--objective-weight", "ocr=much"], 3, "Next: write --objective-weight ocr=0.5"),
         (["--steps", 2, "--resume", "--objective-weight", "text=1"], 3, "Next: leave it out of --objective-weight"),
         (["--steps", 0], 2, "--steps"),
         (["--steps", 1, "--task", "poem"], 2, "--task"),
