@@ -19,7 +19,7 @@ from shardkit.loader.rows import Loaded
 from shardkit.loader.shards import Shards
 from shardkit.media.processors import Processor
 from shardkit.records.manifest import ShardEntry
-from shardkit.sequence.recipes import RECIPES, configure
+from shardkit.sequence.recipes import RECIPES, recorded_processor
 from shardkit.sequence.sequence import Slot
 from shardkit.store.blocks import Verify
 from shardkit.store.dataset import Dataset
@@ -73,13 +73,9 @@ def image_processor(dataset: Dataset) -> Processor | None:
     Raises:
         ConfigError: where this version's processor or decoder would give other pixels.
     """
-    recorded = dict(dataset.recipe["recipe"])
-    name, stated = recorded.pop("name"), recorded.pop("image_processor", None)
-    recorded.pop("version")
-    if stated is None:
-        return None
-    processor: Processor | None = configure(RECIPES[name], recorded).image_processor()
-    found = processor.recipe() if processor else None
+    recorded = dataset.recipe["recipe"]
+    processor = recorded_processor(RECIPES[recorded["name"]], recorded)
+    found, stated = processor.recipe() if processor else None, recorded.get("image_processor")
     if found != stated:
         raise ConfigError(
             f"the sequences were made for the image processor {stated}, this shardkit has {found}",

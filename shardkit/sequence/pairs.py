@@ -39,7 +39,7 @@ def six_arrays(
         pad: id behind the end of a document in x and y; the mask is 0 there.
 
     Raises:
-        ConfigError: where a sequence is no pair, or a document is longer.
+        ConfigError: where a sequence is no pair or shows images, or a document is longer.
     """
     for pair in pairs:
         if len(pair.documents) != len(SIDES):
@@ -47,6 +47,10 @@ def six_arrays(
                 f"the sequence has {len(pair.documents)} documents, a preference pair has two",
                 hint="tokenize the dataset with --recipe dpo",
             )
+    if any(pair.slots for pair in pairs):
+        raise ConfigError(
+            "a pair shows images, which the six arrays do not hold", hint="take batches of StreamingLoader instead"
+        )
     longest = max((size for pair in pairs for size in _sizes(pair)), default=1)
     width = (longest if max_tokens is None else max_tokens) - 1
     if longest - 1 > width:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
 from shardkit.loader.device import PATCH_SIZES
-from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.config import LOOKING, TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.layers import SwiGLU, initialise
 from shardkit.trainer.model import VisionLanguage
@@ -30,7 +30,7 @@ def build_model(config: TrainConfig, facts: Facts, *, tower: bool) -> VisionLang
     initialise(model, config.seed)
     model.to(config.device)
     for part, module in model.named_children():
-        if part in config.freeze or (part == "vision" and config.task != "vlm-align"):
+        if part in config.freeze or (part == "vision" and config.task not in LOOKING):
             module.requires_grad_(False)
     if config.compile:
         for module in model.modules():

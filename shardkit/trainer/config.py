@@ -15,12 +15,17 @@ from shardkit.store.remote import RemoteSettings
 from shardkit.trainer.sizes import PRESETS
 
 TASKS: dict[str, str] = {
-    "vlm-align": "texts and images: tower, projector and language model",
+    "vlm-align": "texts or dialogues with images: tower, projector and language model",
     "lm": "texts alone: the language model",
     "sft": "answers of dialogues: the language model",
     "dpo": "preference pairs: the language model, against what it said before",
+    "vlm-dpo": "the same with images: tower, projector and language model",
 }
 """Task -> what it trains."""
+LOOKING = ("vlm-align", "vlm-dpo")
+"""Tasks that train the tower, too."""
+PREFERRING = ("dpo", "vlm-dpo")
+"""Tasks of preference pairs."""
 POSITIONS = ("rotary", "learned")
 SCHEDULES: dict[str, str] = {
     "constant": "stays after the warm-up, so that a run can be given more steps later",
@@ -117,7 +122,7 @@ class TrainConfig:
     freeze: tuple[str, ...] = ()
     """Names of PARTS that keep their weights"""
     beta: float = 0.1
-    """Task dpo: how strongly the reference holds"""
+    """Tasks of preference pairs: how strongly the reference holds"""
     objective_weights: Mapping[str, float] = field(default_factory=dict)
     """Objective -> weight; empty for 1.0 each, else it names every objective of the dataset"""
     eval_every: int = 0
@@ -187,7 +192,7 @@ class TrainConfig:
                     f"the weight of {name} is {weight!r}, not a number from 0 on",
                     hint=f"write --objective-weight {name}=1.0",
                 )
-        trained = {part for part in (PARTS if self.task == "vlm-align" else ("lm",)) if part not in self.freeze}
+        trained = {part for part in (PARTS if self.task in LOOKING else ("lm",)) if part not in self.freeze}
         if not trained:
             raise ConfigError("everything is frozen, nothing can be trained", hint="leave out one --freeze")
 
@@ -212,7 +217,7 @@ class TrainConfig:
             "weight_decay": self.weight_decay,
             "clip": self.clip,
             "freeze": sorted(self.freeze),
-            **({"beta": self.beta} if self.task == "dpo" else {}),
+            **({"beta": self.beta} if self.task in PREFERRING else {}),
             "objective_weights": dict(self.objective_weights),
             **{name: getattr(self, name) for name, usual in UNSAID.items() if getattr(self, name) != usual},
             "compile": self.compile,

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shardkit.errors import IntegrityError
-from shardkit.loader.batch import PixelForm, Sizes, lay_out
+from shardkit.loader.batch import Sizes, lay_out
 from shardkit.loader.device import Batch, build
 from shardkit.loader.reader import Reader
 from shardkit.sequence.objectives import OBJECTIVES
@@ -110,7 +110,7 @@ def answers(model: VisionLanguage, batch: Batch) -> Tensor:
     firsts_S = batch.sequence_starts[:-1].long()
     if batch.cu_seq_lens_q.shape[0] - 1 != 2 * len(firsts_S):
         raise IntegrityError(
-            "a sequence of the dataset is no pair of two documents", hint="tokenize it with --recipe dpo"
+            "a sequence of the dataset is no pair of two documents", hint="tokenize it with --recipe dpo or vlm-dpo"
         )
     losses_T = model.losses(batch).double()
     by_document = losses_T.new_zeros(2 * len(firsts_S)).index_add(0, batch.seq_idx[0].long(), losses_T)
@@ -149,8 +149,12 @@ def _passes(
         with torch.no_grad():
             for first, stop in _ranges(lengths.tokens.tolist()):
                 rows = list(zip(lengths.shard[first:stop].tolist(), lengths.row[first:stop].tolist(), strict=True))
-                pack = [reader.sequence(shard, row).sequence for shard, row in rows]
-                buffers = lay_out([pack], np.zeros(len(OBJECTIVES), np.int64), form=PixelForm())
+                loaded = [reader.sequence(shard, row) for shard, row in rows]
+                pack = [one.sequence for one in loaded]
+                buffers = lay_out([pack], np.zeros(len(OBJECTIVES), np.int64), form=reader.form)
+                shown = [(one, slot) for one in loaded for slot in one.sequence.slots]
+                for place, (one, slot) in zip(buffers.places, shown, strict=True):
+                    reader.picture(one, slot, place)
                 batch = build(buffers.meta.to(model.device), buffers.pixels.to(model.device), Sizes.of(buffers.meta))
                 yield rows, answers(model, batch).cpu()
     finally:

@@ -14,17 +14,18 @@ from shardkit.errors import ConfigError
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.source import choose_split, read_lengths
 from shardkit.store.dataset import Dataset
-from shardkit.trainer.config import TrainConfig
+from shardkit.trainer.config import PREFERRING, TrainConfig
 from shardkit.trainer.facts import Facts
 from shardkit.trainer.objective import objective_weights
 from shardkit.trainer.stage_records import StageRecord
 from shardkit.trainer.stages import Stage
 
 NEEDS: dict[str, str] = {
-    "vlm-align": "texts with images (recipe vlm and its like)",
+    "vlm-align": "texts with images (recipe vlm, vlm-sft and their like)",
     "lm": "texts without images (recipe pretrain)",
     "sft": "dialogues with answers (recipe sft)",
-    "dpo": "preference pairs (recipe dpo)",
+    "dpo": "preference pairs without images (recipe dpo)",
+    "vlm-dpo": "preference pairs with images (recipe vlm-dpo)",
 }
 """Task -> the dataset that it is for."""
 COMPILERS = ("c++", "g++", "clang++")
@@ -84,9 +85,11 @@ def _check_task(config: TrainConfig, facts: Facts) -> None:
             f"and targets of {', '.join(facts.objectives)}",
             hint=f"use --task {' or '.join(fits)}" if fits else "give --data a dataset of another recipe",
         )
-    if config.task == "dpo":
+    if config.task in PREFERRING:
         if config.objective_weights:
-            raise ConfigError("task dpo has one loss, and nothing to weigh", hint="leave out --objective-weight")
+            raise ConfigError(
+                f"task {config.task} has one loss, and nothing to weigh", hint="leave out --objective-weight"
+            )
     elif not objective_weights(facts.objectives, config.objective_weights).sum():
         raise ConfigError("every objective has the weight 0, nothing is learned", hint="give one of them a weight")
 
@@ -94,8 +97,8 @@ def _check_task(config: TrainConfig, facts: Facts) -> None:
 def fitting_tasks(facts: Facts) -> tuple[str, ...]:
     """The names of TASKS that a dataset is for."""
     pairs = {"chosen", "rejected"} & set(facts.objectives)
-    if facts.num_images:
-        return () if pairs else ("vlm-align",)
     if pairs:
-        return ("dpo",)
+        return ("vlm-dpo",) if facts.num_images else ("dpo",)
+    if facts.num_images:
+        return ("vlm-align",)
     return ("sft", "lm") if "answer" in facts.objectives else ("lm",)

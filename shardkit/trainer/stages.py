@@ -31,7 +31,7 @@ from typing import Any
 from shardkit.errors import ConfigError
 from shardkit.records.toml_file import read_toml
 from shardkit.store.remote import as_url
-from shardkit.trainer.config import LIMITS, TrainConfig
+from shardkit.trainer.config import LIMITS, LOOKING, TrainConfig
 from shardkit.trainer.schedule import learning_rate
 
 FIELDS: dict[str, str] = {
@@ -109,7 +109,7 @@ def in_order(parts: Sequence[tuple[str, TrainConfig, bool]]) -> list[Stage]:
                 config=replace(config, steps=done + config.steps),
                 reset_optimizer=reset,
                 rate_before=before.learning_rate(done) if before and not reset else 0.0,
-                tower=config.task == "vlm-align" or bool(before and before.tower),
+                tower=config.task in LOOKING or bool(before and before.tower),
                 positions_before=before.config.positions if before else None,
             )
         )

@@ -25,6 +25,7 @@ from shardkit.trainer.build import (
     weights_digest,
 )
 from shardkit.trainer.clock import Clock
+from shardkit.trainer.config import PREFERRING
 from shardkit.trainer.counts import SourceShares
 from shardkit.trainer.inputs import StageInputs
 from shardkit.trainer.model import VisionLanguage
@@ -143,7 +144,7 @@ def task_of(inputs: StageInputs, model: VisionLanguage, *, digest: str, make: bo
         make: whether the model has these weights.
     """
     config = inputs.stage.config
-    if config.task != "dpo":
+    if config.task not in PREFERRING:
         return TokenTask(weights=objective_weights(inputs.facts.objectives, config.objective_weights))
     found = partial(references, model, inputs.dataset, digest=digest, folder=config.out)
     with failing_together():

@@ -38,7 +38,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenTask:
-    """Cross-entropy of target tokens, by objective: lm, sft and vlm-align."""
+    """Cross-entropy of target tokens, by objective: all tasks but those of preference pairs."""
 
     weights: Tensor
     names: tuple[str, ...] = tuple(OBJECTIVES)

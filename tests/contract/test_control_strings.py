@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections import defaultdict
@@ -21,6 +22,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.text.reserved import Reserved
 from shardkit.text.tokenizer import Tokenizer
 from tests.example_builders import caption, make_example
+from tests.prepare.builders import png
 from tests.prepare.tokenize.datasets import commit
 from tests.tokenizer_builders import byte_level, spelled
 
@@ -42,6 +44,7 @@ SETTINGS: dict[str, tuple[str, dict[str, str]]] = {
     "sft drawn": ("sft", {"system_prompt_ratio": "0.5", "think_removal_ratio": "0.5", "alternatives": "2"}),
 }
 """What is run: a recipe, and settings that put further text into its sequences."""
+PICTURE = "data:image/png;base64," + base64.b64encode(png(side=28)).decode()
 MARK = "zq"
 """Stands in a hostile text as often as the control string does."""
 
@@ -69,7 +72,9 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Sets:
         tokenizers[kind] = folder / f"{kind}.json"
         tokenizers[kind].write_bytes(orjson.dumps(definition))
     names = list(dict.fromkeys(name for _, name in CASES))
-    (folder / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for name in names for row in rows(name)))
+    (folder / "chat.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for name in names for row in (*rows(name), *with_picture(name)))
+    )
     ingest(IngestConfig(format="chat", paths=(folder / "chat.jsonl",), output=folder / "chat", workers=1))
     commit(folder / "pages", {"all": [one for name in names for one in pages(name)]})
     return Sets(folder=folder, tokenizers=tokenizers)
@@ -95,6 +100,14 @@ def rows(name: str) -> list[dict]:
         {"conversations": [ask, {"role": "assistant", "content": "-"}]},
         {"conversations": talk, "gt": [text]},
     ]
+
+
+def with_picture(name: str) -> list[dict]:
+    """The same in a dialogue and a preference that show a picture."""
+    text = hostile(name)
+    ask = {"role": "user", "content": [{"type": "image_url", "image_url": PICTURE}, {"type": "text", "text": text}]}
+    answers = [{"role": "assistant", "content": f"{side} {text}"} for side in ("yes", "no")]
+    return [{"messages": [ask, answers[0]]}, {"chosen": [ask, answers[0]], "rejected": [ask, answers[1]]}]
 
 
 def pages(name: str) -> list[Example]:

@@ -75,8 +75,21 @@ def examples(word: str) -> Iterator[Example]:
         made((seen[0], plain[0]), (page,), [Relation(kind="ocr", images=(0,), segments=(1,))]),
         made((*talk(word), last), metadata={"gt": [word]}),
         made((text_of(word, "user"), last), metadata={"gt": [word]}),
+        made((*shown_in(talk(word), seen), last), pictures, metadata={"gt": [word]}),
         made(pair),
+        made(
+            (*shown_in(talk(word, "chosen"), seen), *ends[0], *shown_in(talk(word, "rejected"), seen), *ends[1]),
+            pictures,
+        ),
     )
+
+
+def shown_in(turns: tuple[Segment, ...], images: tuple[Segment, ...]) -> Iterator[Segment]:
+    """The dialogue with all images before the content of every turn."""
+    for turn in turns:
+        if (turn.name or "").rpartition(".")[2] in ("", "chosen", "rejected"):
+            yield from (replace(image, role=turn.role, name=turn.name) for image in images)
+        yield turn
 
 
 def made(

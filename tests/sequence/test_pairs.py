@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from shardkit.errors import ConfigError
 from shardkit.sequence.pairs import six_arrays
-from shardkit.sequence.sequence import Sequence
+from shardkit.sequence.sequence import Sequence, Slot
 
 
 def sequence(ids: list[int], objectives: list[int], documents: tuple[int, ...]) -> Sequence:
@@ -64,3 +66,9 @@ def test_what_is_no_pair_or_too_long_is_refused(pairs: list[Sequence], options: 
     with pytest.raises(ConfigError) as caught:
         six_arrays(pairs, **options)
     assert caught.value.what == says
+
+
+def test_pairs_with_images_are_refused() -> None:
+    shown = replace(PAIR, slots=(Slot(start=1, count=1, image=0, height=28, width=28),))
+    with pytest.raises(ConfigError, match="shows images, which the six arrays do not hold"):
+        six_arrays([shown])

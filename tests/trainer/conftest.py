@@ -119,6 +119,21 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tokens"
 
 
+@pytest.fixture(scope="session")
+def pairs_with_pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6 preference pairs about a picture each, which both sides show."""
+    folder = tmp_path_factory.mktemp("pairs-with-pictures")
+    rows = []
+    for number in range(6):
+        Image.fromarray(picture(number)).save(folder / f"{number}.png")
+        question, good = said("user", f"<image>q{number}"), LETTERS[number : number + 5]
+        sides = {"chosen": [question, said("assistant", good)], "rejected": [question, said("assistant", good[::-1])]}
+        rows.append({"images": [f"{number}.png"], **sides})
+    write_chat(folder, rows)
+    tokenize(folder, "--recipe", "vlm-dpo", "--add-control-tokens", "--max-tokens", "128", "--set", "image_size=56")
+    return folder / "tokens"
+
+
 def said(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 

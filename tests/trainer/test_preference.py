@@ -117,3 +117,20 @@ def test_beta_is_bound(pairs: Path, tmp_path: Path):
     assert json.loads((tmp_path / "run/run.json").read_text())["settings"]["beta"] == 0.2
     with pytest.raises(Exception, match=r"beta: 0.2 -> 0.3"):
         train(replace(config, beta=0.3, resume=True, steps=2))
+
+
+def test_pairs_with_pictures_teach_the_tower_too(pairs_with_pictures: Path, tmp_path: Path):
+    def config(out: str, **changes) -> TrainConfig:
+        return make_config(pairs_with_pictures, tmp_path / out, **{"task": "vlm-dpo", "steps": 4, **changes})
+
+    whole = train(config("whole"))
+    train(config("parts", steps=2, checkpoint_every=2))
+    assert train(config("parts", resume=True)).weights_digest == whole.weights_digest
+    first, *_, last = read_log(tmp_path / "whole/log.jsonl")
+    assert first["loss"] == pytest.approx(math.log(2), abs=1e-6)
+    assert last["loss"] < first["loss"]
+    assert first["grad_norm_by_part"]["vision"] > 0
+    assert first["images"] == 2 * first["sequences"]
+    with pytest.raises(ConfigError, match="without images") as refused:
+        train(config("no", task="dpo"))
+    assert refused.value.hint == "use --task vlm-dpo"

@@ -11,7 +11,7 @@ from typing import Any
 
 from shardkit.sequence.recipes.agent import Agent
 from shardkit.sequence.recipes.built import CHANGES, REASONS, Built, Encoder, Recipe
-from shardkit.sequence.recipes.configure import bind, configure, names_of
+from shardkit.sequence.recipes.configure import bind, configure, names_of, recorded_processor
 from shardkit.sequence.recipes.dpo import Dpo
 from shardkit.sequence.recipes.obelics_xattn import ObelicsXattn
 from shardkit.sequence.recipes.ocr import Ocr
@@ -21,6 +21,8 @@ from shardkit.sequence.recipes.rlaif import Rlaif
 from shardkit.sequence.recipes.sft import Sft
 from shardkit.sequence.recipes.text_replay import TextReplay
 from shardkit.sequence.recipes.vlm import Vlm
+from shardkit.sequence.recipes.vlm_dpo import VlmDpo
+from shardkit.sequence.recipes.vlm_sft import VlmSft
 
 RECIPES: dict[str, type[Any]] = {
     "pretrain": Pretrain,
@@ -29,6 +31,8 @@ RECIPES: dict[str, type[Any]] = {
     "rlaif": Rlaif,
     "agent": Agent,
     "vlm": Vlm,
+    "vlm-sft": VlmSft,
+    "vlm-dpo": VlmDpo,
     "obelics-xattn": ObelicsXattn,
     "ocr": Ocr,
     "text-replay": TextReplay,
@@ -46,4 +50,5 @@ __all__ = [
     "bind",
     "configure",
     "names_of",
+    "recorded_processor",
 ]

@@ -15,7 +15,7 @@ REASONS = {
     "bad_reading_order": "reading_order of an image names a slot twice, or one that the processed image does not have",
     "bad_tools": "its tools or tool calls are not the JSON from which they are laid out",
     "control_strings": "what the chat template makes of its texts may be part of a control token's name: whose it is cannot be told",
-    "has_images": "it is a dialogue with images, which this recipe does not lay out",
+    "has_images": "it is a dialogue or a preference with images, which this recipe does not lay out; vlm-sft and vlm-dpo do",
     "has_roles": "its segments have roles or names (a dialogue, a preference); this recipe does not lay them out",
     "image_too_long": "an image's slots leave no room for a target within --max-tokens",
     "last_turn": "its last turn is not the assistant's, so nothing says where the prompt ends",

@@ -1,7 +1,7 @@
 """MiniMind's chat layout, from the structure of a dialogue: what stands where, and what of it the assistant says.
 
     im_start system LF TEXT LF LF # Tools ... im_end LF                             the tools of a talk, in one system turn
-    im_start user LF TEXT im_end LF
+    im_start user LF IMAGE TEXT im_end LF                 texts and images in their order, nothing between them
     im_start assistant LF think_start LF think_end ... TEXT call_start LF {"name": ...} LF call_end im_end LF
                                                        ~~~~ targets ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
     im_start user LF response_start LF TEXT LF response_end im_end LF               results in a row share a turn
@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shardkit.sequence.recipes.dialogue import PARTS, call_text, dump
+from shardkit.sequence.recipes.dialogue import call_text, dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,12 +33,14 @@ _CALL_FORM = '\n{"name": <function-name>, "arguments": <args-json-object>}\n'
 
 
 class Piece(NamedTuple):
-    """What is encoded in one go: a text with control tokens off, or one control token."""
+    """What is laid down in one go: a text, encoded with control tokens off; one control token; or the slots of an image."""
 
     text: str = ""
     mark: str = ""
     """The part that a control token plays: im_start, call_end, ..."""
     target: bool = False
+    image: int | None = None
+    """Which image of the example."""
 
 
 def lay_out(dialogue: Dialogue, *, empty_think: bool, ends: bool = True, first_target: int = 0) -> list[Piece]:
@@ -57,7 +59,7 @@ def lay_out(dialogue: Dialogue, *, empty_think: bool, ends: bool = True, first_t
     start = 0
     if dialogue.tools:
         start = int(bool(turns) and turns[0].role == "system")
-        pieces += _tools_turn(turns[0].text() if start else "", dialogue.tools)
+        pieces += _tools_turn(turns[0] if start else None, dialogue.tools)
     for index in range(start, len(turns)):
         turn = turns[index]
         if turn.role == "assistant":
@@ -65,8 +67,8 @@ def lay_out(dialogue: Dialogue, *, empty_think: bool, ends: bool = True, first_t
         elif turn.role == "tool":
             pieces += _result(turn, first=not _is_tool(turns, index - 1), last=not _is_tool(turns, index + 1))
         else:
-            pieces += [_mark("im_start"), _text(f"{turn.role}\n"), _text(turn.text()), *_end()]
-    return [piece for piece in pieces if piece.mark or piece.text]
+            pieces += [_mark("im_start"), _text(f"{turn.role}\n"), *_said(turn), *_end()]
+    return [piece for piece in pieces if piece.mark or piece.text or piece.image is not None]
 
 
 def answer_prompt(*, open_thinking: bool) -> list[Piece]:
@@ -79,8 +81,10 @@ def _is_tool(turns: Sequence[Turn], index: int) -> bool:
     return 0 <= index < len(turns) and turns[index].role == "tool"
 
 
-def _tools_turn(system: str, tools: Iterable[Any]) -> Iterator[Piece]:
-    yield from (_mark("im_start"), _text("system\n"), _text(system), _text("\n\n" if system else ""))
+def _tools_turn(system: Turn | None, tools: Iterable[Any]) -> Iterator[Piece]:
+    yield from (_mark("im_start"), _text("system\n"))
+    if system is not None and (system.has_images or system.text()):
+        yield from (*_said(system), _text("\n\n"))
     yield _text(_TOOLS_BEFORE)
     for tool in tools:
         yield from (_text("\n"), _text(dump(tool, "tools")))
@@ -89,32 +93,41 @@ def _tools_turn(system: str, tools: Iterable[Any]) -> Iterator[Piece]:
 
 
 def _answer(turn: Turn, empty_think: bool, *, ends: bool, learned: bool) -> Iterator[Piece]:
-    reasoning, content = turn.reasoning, turn.content
+    reasoning, content = turn.reasoning, list(_said(turn, learned))
     calls = [call_text(call) for call in turn.calls]
-    thinks, says, acts = (
+    thinks, acts = (
         learned and bool(there) and turn.supervised(name)
-        for name, there in zip(PARTS, (reasoning, content, calls), strict=True)
+        for name, there in (("reasoning_content", reasoning), ("tool_calls", calls))
     )
-    if not (acts or (thinks and reasoning.strip()) or (says and content.strip())):
+    spoken = "".join(piece.text for piece in content if piece.target)
+    if not (acts or (thinks and reasoning.strip()) or spoken.strip()):
         # White space alone, and the end of an answer that has nothing else to learn, would teach to say nothing.
-        thinks = says = False
+        thinks, spoken = False, ""
     yield from (_mark("im_start"), _text("assistant\n"))
     if reasoning:
         yield from (_mark("think_start"), _text("\n"), _text(reasoning, thinks), _text("\n", thinks))
         yield from (_mark("think_end", thinks), _text("\n\n", thinks))
     elif empty_think:
         yield from (_mark("think_start"), _text("\n\n"), _mark("think_end"), _text("\n\n"))
-    yield _text(content, says)
+    yield from content if spoken else (piece._replace(target=False) for piece in content)
     for index, call in enumerate(calls):
-        yield _text("\n" if index or turn.text() else "", acts)
+        yield _text("\n" if index or turn.has_images or turn.text() else "", acts)
         yield from (_mark("call_start", acts), _text(call, acts), _mark("call_end", acts))
-    yield from _end(ends and (thinks or says or acts))
+    yield from _end(ends and bool(thinks or spoken or acts))
+
+
+def _said(turn: Turn, learned: bool = False) -> Iterator[Piece]:
+    for segment in turn.said:
+        if segment.image is not None:
+            yield Piece(image=segment.image)
+        else:
+            yield _text(segment.text or "", learned and turn.supervises(segment))
 
 
 def _result(turn: Turn, *, first: bool, last: bool) -> Iterator[Piece]:
     if first:
         yield from (_mark("im_start"), _text("user"))
-    yield from (_text("\n"), _mark("response_start"), _text("\n"), _text(turn.text()), _text("\n"))
+    yield from (_text("\n"), _mark("response_start"), _text("\n"), *_said(turn), _text("\n"))
     yield _mark("response_end")
     if last:
         yield from _end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,11 +17,14 @@ from shardkit.text.template import ChatTemplate, TemplateRefused, chatml
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shardkit.media.processors import Processor
     from shardkit.records import Example
     from shardkit.sequence.recipes.built import Encoder
     from shardkit.sequence.recipes.chat import Piece
     from shardkit.sequence.recipes.dialogue import Dialogue
 
+Show = Callable[[Draft, int], None]
+"""Lays out an image of an example, by its number."""
 LAYOUTS = ("chatml",)
 """Layouts from the structure of a dialogue, by name; chat.py has the one that there is."""
 MAX_ALTERNATIVES = 256
@@ -93,7 +97,7 @@ class ChatRecipe(TextOnly):
         if self.by_template:
             for part in self.CONTROLS:
                 object.__setattr__(self, part, "")
-        for part in () if self.by_template else self.CONTROLS:
+        for part in () if self.by_template else ChatRecipe.CONTROLS:
             if not getattr(self, part):
                 raise ConfigError(
                     f"{part}='' names no control token; the chat layout needs it",
@@ -134,14 +138,23 @@ class ChatRecipe(TextOnly):
         drawn = happens(self.system_prompt_ratio, *key, "system prompt")
         return choice(self.system_prompts, *key, "which system prompt") if drawn else ""
 
-    def encoded(self, pieces: Iterable[Piece], tokenizer: Encoder, alternative: int, objective: int) -> Draft:
+    def shows(self, example: Example, tokenizer: Encoder, processor: Processor | None) -> Show | None:
+        """What lays out the images of an example; None for a recipe that takes none."""
+        return None
+
+    def encoded(
+        self, pieces: Iterable[Piece], tokenizer: Encoder, alternative: int, objective: int, show: Show | None = None
+    ) -> Draft:
         """The tokens of `pieces`, whose targets get `objective`."""
         draft = Draft(alternative)
         controls, encode = tokenizer.controls, tokenizer.encode
-        for text, mark, target in pieces:
+        for text, mark, target, image in pieces:
             counts = objective if target else 0
             if mark:
                 draft.add_control(controls, getattr(self, mark), counts)
+            elif image is not None:
+                assert show is not None, "only a dialogue that was read with images has some"
+                show(draft, image)
             else:
                 draft.add_text(encode(text), counts, [])
         return draft

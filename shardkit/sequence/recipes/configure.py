@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shardkit.errors import ConfigError, guess
 from shardkit.media.processors import PROCESSORS, hf
 from shardkit.sequence.recipes.controls import resolve
-from shardkit.sequence.recipes.with_images import settings_of
+from shardkit.sequence.recipes.with_images import SQUARE, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -73,6 +73,20 @@ def bind(recipe: Recipe, present: Collection[str], *, add: bool = False) -> Reci
 def names_of(recipe: Recipe) -> list[str]:
     """The control tokens that a bound recipe uses."""
     return [name for part in recipe.CONTROLS if (name := getattr(recipe, part))]
+
+
+def recorded_processor(kind: type[Any], recorded: Mapping[str, Any]) -> Processor | None:
+    """The image processor of a recipe `kind` as a manifest has it; None for one without images.
+
+    Raises:
+        ConfigError: where it has settings that this version does not take.
+    """
+    if recorded.get("image_processor") is None:
+        return None
+    name = recorded.get("processor")
+    known = settings_of(_processor(name, SQUARE))
+    settings = {key: value for key, value in recorded.items() if key in known}
+    return configure(kind, {"processor": name, **settings}).image_processor()
 
 
 def _processor(name: Any, default: Processor) -> Any:

@@ -27,20 +27,32 @@ MAX_DEPTH = 128
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
     role: str
-    parts: dict[str, Segment] = field(default_factory=dict)
-    """By their names, without those that are missing."""
+    parts: dict[str, tuple[Segment, ...]] = field(default_factory=dict)
+    """By their names, without those that are missing. Only the content may be several: texts and images in their order."""
 
     def text(self, name: str = "") -> str:
-        return self.parts[name].text or "" if name in self.parts else ""
+        return "".join(segment.text or "" for segment in self.parts.get(name, ()))
 
     @property
     def reasoning(self) -> str:
         return self.text("reasoning_content").strip("\n")
 
     @property
+    def said(self) -> tuple[Segment, ...]:
+        """Texts and images of the content in their order; of an assistant without line feeds before them."""
+        found = self.parts.get("", ())
+        if self.role == "assistant" and found and (found[0].text or "").startswith("\n"):
+            found = (replace(found[0], text=(found[0].text or "").lstrip("\n")), *found[1:])
+        return found
+
+    @property
     def content(self) -> str:
-        """What an assistant says, without line feeds before it; what another says, as it is."""
-        return self.text().lstrip("\n") if self.role == "assistant" else self.text()
+        """The texts of what is said."""
+        return "".join(segment.text or "" for segment in self.said)
+
+    @property
+    def has_images(self) -> bool:
+        return any(segment.image is not None for segment in self.parts.get("", ()))
 
     @property
     def calls(self) -> list[Any]:
@@ -48,17 +60,31 @@ class Turn:
         text = self.text("tool_calls")
         return read_list(text, "tool calls") if text else []
 
+    def supervises(self, segment: Segment) -> bool:
+        """Whether a segment of the turn is a target, unless it is empty."""
+        return self.role == "assistant" and segment.image is None and segment.supervised is not False
+
     def supervised(self, name: str) -> bool:
-        """Whether a part of an assistant's turn is a target, unless it is empty."""
-        return self.role == "assistant" and name in self.parts and self.parts[name].supervised is not False
+        """Whether anything of a part is."""
+        return any(map(self.supervises, self.parts.get(name, ())))
 
     def says_the_same(self, other: Turn) -> bool:
-        """Whether role and texts are equal, whatever is supervised."""
-        return self.role == other.role and all(self.text(name) == other.text(name) for name in PARTS)
+        """Whether role, texts and images are equal, whatever is supervised."""
+        return self.role == other.role and all(self._shown(name) == other._shown(name) for name in PARTS)
+
+    def _shown(self, name: str) -> list[str | int]:
+        shown = [segment.text if segment.image is None else segment.image for segment in self.parts.get(name, ())]
+        return [one for one in shown if one not in ("", None)]
 
     def message(self) -> dict[str, Any]:
-        """The turn as chat templates and trainers take it."""
-        message: dict[str, Any] = {"role": self.role, "content": self.text()}
+        """The turn as chat templates and trainers take it; a content with images as a list of parts."""
+        content: Any = self.text()
+        if self.has_images:
+            content = [
+                {"type": "image"} if segment.image is not None else {"type": "text", "text": segment.text or ""}
+                for segment in self.parts[""]
+            ]
+        message: dict[str, Any] = {"role": self.role, "content": content}
         if self.text("reasoning_content"):
             message["reasoning_content"] = self.text("reasoning_content")
         if self.calls:
@@ -81,7 +107,7 @@ class Dialogue:
         """The same with a system turn at its head; without one where the text is empty."""
         if not text:
             return self
-        opening = Turn(role="system", parts={"": Segment(kind="text", role="system", text=text)})
+        opening = Turn(role="system", parts={"": (Segment(kind="text", role="system", text=text),)})
         return replace(self, turns=(opening, *self.turns))
 
     def __getitem__(self, part: slice) -> Dialogue:
@@ -93,17 +119,23 @@ class Dialogue:
         return [turn.message() for turn in self.turns]
 
 
-def read_dialogue(segments: Iterable[Segment]) -> Dialogue:
+def read_dialogue(segments: Iterable[Segment], *, images: bool = False) -> Dialogue:
     """The dialogue that `segments` are.
 
+    A segment a turn, but for the parts of an assistant, and for what stands beside an image: an image goes on with the
+    turn before it where that is of its role, and so does a text behind an image.
+
+    Args:
+        images: whether images may stand in it.
+
     Raises:
-        Refused: where they are none, or their tools are no JSON.
+        Refused: where they are none, their tools are no JSON, or images stand in them that may not.
     """
     turns: list[Turn] = []
     tools: list[Any] = []
     for segment in segments:
         name = segment.name or ""
-        if segment.image is not None:
+        if segment.image is not None and not images:
             raise Refused("has_images", "an image stands in it")
         if segment.role not in ROLES:
             raise Refused("no_dialogue", "a segment has no role" if segment.role is None else "a role is unknown")
@@ -112,11 +144,23 @@ def read_dialogue(segments: Iterable[Segment]) -> Dialogue:
             continue
         if name not in (PARTS if segment.role == "assistant" else ("",)):
             raise Refused("no_dialogue", f"a segment of {segment.role} has a name that is no part of its turn")
-        joins = turns and turns[-1].role == segment.role == "assistant" and _follows(name, turns[-1])
-        if not joins:
+        if segment.image is not None and name:
+            raise Refused("no_dialogue", f"an image is the {name} of a turn")
+        if not (turns and _goes_on(turns[-1], segment)):
             turns.append(Turn(role=segment.role))
-        turns[-1].parts[name] = segment
+        parts = turns[-1].parts
+        parts[name] = (*parts.get(name, ()), segment)
     return Dialogue(turns=tuple(turns), tools=tuple(tools))
+
+
+def _goes_on(turn: Turn, segment: Segment) -> bool:
+    """Whether `segment` belongs to `turn`, the last one so far."""
+    if segment.role != turn.role:
+        return False
+    name, (*_, before) = list(turn.parts.items())[-1]
+    if not name and not segment.name and (segment.image is not None or before.image is not None):
+        return True
+    return segment.role == "assistant" and _follows(segment.name or "", turn)
 
 
 def _follows(name: str, turn: Turn) -> bool:
@@ -124,7 +168,7 @@ def _follows(name: str, turn: Turn) -> bool:
     return all(PARTS.index(there) < PARTS.index(name) for there in turn.parts)
 
 
-def read_pair(segments: Iterable[Segment]) -> tuple[Dialogue, Dialogue]:
+def read_pair(segments: Iterable[Segment], *, images: bool = False) -> tuple[Dialogue, Dialogue]:
     """The two dialogues of a preference pair, the chosen one first.
 
     Raises:
@@ -139,7 +183,7 @@ def read_pair(segments: Iterable[Segment]) -> tuple[Dialogue, Dialogue]:
     for side, found in sides.items():
         if not found:
             raise Refused("no_pair", f"there is no {side} side")
-    chosen, rejected = (read_dialogue(found) for found in sides.values())
+    chosen, rejected = (read_dialogue(found, images=images) for found in sides.values())
     return chosen, rejected
 
 

@@ -8,6 +8,7 @@ The prompt is the turns that both sides begin with; what the assistant says behi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +19,7 @@ from shardkit.sequence.recipes.chat_recipe import AnswerRecipe
 from shardkit.sequence.recipes.dialogue import SIDES, read_pair
 from shardkit.sequence.recipes.draft import side_by_side
 from shardkit.sequence.recipes.finish import distinct, too_long
+from shardkit.sequence.recipes.overlong import truncated
 from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
@@ -48,11 +50,10 @@ class Dpo(AnswerRecipe):
     def build(
         self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str
     ) -> Built:
-        """`processor` is not used."""
-        del processor
         drafts: list[Draft] = []
+        show = self.shows(example, tokenizer, processor)
         try:
-            pair = read_pair(example.segments)
+            pair = read_pair(example.segments, images=show is not None)
             first = prompt_turns(*pair)
             for epoch in range(self.alternatives):
                 opening = self.opening(pair, example, epoch)
@@ -61,7 +62,7 @@ class Dpo(AnswerRecipe):
                     target = 0 if self.supervise_history else first + bool(opening)
                     drawn = side.opened(opening)
                     pieces = lay_out(drawn, empty_think=empty_think, ends=self.supervise_eos, first_target=target)
-                    drafts.append(self.encoded(pieces, tokenizer, epoch, OBJECTIVES[name]))
+                    drafts.append(self.encoded(pieces, tokenizer, epoch, OBJECTIVES[name], show))
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
         kept, alternatives = distinct(drafts)
@@ -102,12 +103,18 @@ def _finish(
     sequences: list[Sequence] = []
     for chosen, rejected in pairs:
         cuts = shares(len(chosen), len(rejected), max_tokens)
-        sides = [side.piece(0, cut, 0) for side, cut in zip((chosen, rejected), cuts, strict=True)]
+        sides = [
+            side.piece(0, truncated(len(side), side.spans, cut), 0)
+            for side, cut in zip((chosen, rejected), cuts, strict=True)
+        ]
         for name, side in zip(SIDES, sides, strict=True):
             if not side.num_supervised:
                 return Built(reason="no_targets", detail=f"no token of the {name} side is a target")
         number = len(sequences)
         sequences.append(side_by_side(sides, window=number, alternative=chosen.alternative, alternatives=alternatives))
     lost = sum(len(chosen) + len(rejected) for chosen, rejected in pairs) - sum(s.num_tokens for s in sequences)
-    changes = {"examples_truncated": 1, "tokens_truncated": lost} if lost else {}
-    return Built(sequences=tuple(sequences), changes=changes)
+    changes = sum((draft.changes for pair in pairs for draft in pair), Counter[str]())
+    changes.update(examples_truncated=int(lost > 0), tokens_truncated=lost)
+    shown = {slot.image for sequence in sequences for slot in sequence.slots}
+    changes["images_dropped"] = len(example.images) - len(shown)
+    return Built(sequences=tuple(sequences), changes={name: count for name, count in changes.items() if count})

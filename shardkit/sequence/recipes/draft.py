@@ -132,11 +132,16 @@ class Draft:
 
 
 def side_by_side(documents: List[Sequence], *, window: int, alternative: int, alternatives: int) -> Sequence:
-    """Documents without images as one sequence, each a document of its own in it."""
+    """Documents as one sequence, each a document of its own in it, with its images."""
     starts = np.cumsum([0, *(document.num_tokens for document in documents)])
     return Sequence(
         input_ids=np.concatenate([document.input_ids for document in documents]),
         objectives=b"".join(document.objectives for document in documents),
+        slots=tuple(
+            replace(slot, start=int(start) + slot.start)
+            for start, document in zip(starts, documents, strict=False)
+            for slot in document.slots
+        ),
         window=window,
         documents=tuple(starts[:-1].tolist()),
         alternative=alternative,

@@ -48,16 +48,41 @@ def too_long(example: Example, num_tokens: int, max_tokens: int, overlong: str, 
     return Built(reason="too_long", detail=f"{num_tokens} tokens, --max-tokens is {max_tokens}")
 
 
-def finish(example: Example, drafts: List[Draft], max_tokens: int, overlong: str, *, trim: bool = False) -> Built:
+def no_room(drafts: List[Draft], max_tokens: int, *, has_bos: bool) -> Built | None:
+    """The refusal of an image that is too long for any sequence with a target behind it; None where there is room."""
+    room = max_tokens - has_bos - 1
+    longest = max((end - start for draft in drafts for start, end in draft.spans), default=0)
+    if longest <= room:
+        return None
+    beside = "bos and a target" if has_bos else "a target"
+    return Built(
+        reason="image_too_long",
+        detail=f"an image takes {longest} tokens; {max_tokens} leave room for {room} beside {beside}",
+    )
+
+
+def finish(
+    example: Example,
+    drafts: List[Draft],
+    max_tokens: int,
+    overlong: str,
+    *,
+    trim: bool = False,
+    has_bos: bool = False,
+) -> Built:
     """The sequences of `example`, whose `drafts` are cut as `overlong` says and numbered through.
 
     Args:
         drafts: at least one; those of one alternative side by side, alternatives from 0 in order.
         trim: with `overlong` = truncate, leave out images directly before the cut: the text behind them is gone.
+        has_bos: a token before everything, which an image must leave room for.
 
     Raises:
         SourceError: with `overlong` = error, where a draft is too long.
     """
+    refused = no_room(drafts, max_tokens, has_bos=has_bos)
+    if refused is not None:
+        return refused
     if not any(draft.has_target for draft in drafts):
         return Built(reason="no_targets", detail="it has no text, or none that is supervised")
     drafts, alternatives = distinct(drafts)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 from shardkit.media.processors import Processor, Tiles
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.draft import Draft
+from shardkit.sequence.recipes.ends import Ends
 from shardkit.sequence.recipes.finish import finish, has_roles
 from shardkit.sequence.recipes.refused import Refused
-from shardkit.sequence.recipes.vlm import no_room, objectives_of
+from shardkit.sequence.recipes.vlm import objectives_of
 from shardkit.sequence.recipes.with_images import WithImages
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ TILES = Tiles()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObelicsXattn(WithImages):
+class ObelicsXattn(WithImages, Ends):
     """Interleaved documents, captions and pages; a text without images is an ordinary text.
 
     Text before the first image attends to none, nor does a window that begins behind the image of its text.
@@ -56,10 +57,7 @@ class ObelicsXattn(WithImages):
             draft = self._draft(example, tokenizer, processor)
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
-        refused_for = no_room([draft], max_tokens, has_bos=bool(self.bos))
-        if refused_for is not None:
-            return refused_for
-        return finish(example, [draft], max_tokens, overlong, trim=True)
+        return finish(example, [draft], max_tokens, overlong, trim=True, has_bos=bool(self.bos))
 
     def _draft(self, example: Example, tokenizer: Encoder, processor: Processor) -> Draft:
         controls = tokenizer.controls

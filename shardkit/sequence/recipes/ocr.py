@@ -14,11 +14,11 @@ from shardkit.media.processors import PixelBudget, Processor
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.draft import Draft
+from shardkit.sequence.recipes.ends import Ends
 from shardkit.sequence.recipes.finish import finish, has_roles
 from shardkit.sequence.recipes.heads import completed_order, cut_labels
 from shardkit.sequence.recipes.page import box_text, page_lines
 from shardkit.sequence.recipes.refused import Refused
-from shardkit.sequence.recipes.vlm import no_room
 from shardkit.sequence.recipes.with_images import WithSlots
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _Page:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ocr(WithSlots):
+class Ocr(WithSlots, Ends):
     """Examples with at least one image; several are pages one after the other. Text before the first is left out.
 
     A page that has labels and no text stays, for the head that reads them: its end is its only token to learn.
@@ -52,6 +52,7 @@ class Ocr(WithSlots):
     NAME: ClassVar[str] = "ocr"
     VERSION: ClassVar[int] = 1
     MAX_TOKENS: ClassVar[int] = 4096
+    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", *WithSlots.CONTROLS)
     TARGETS: ClassVar[tuple[str, ...]] = ("ocr",)
 
     processor: Processor = PIXEL_BUDGET
@@ -87,10 +88,7 @@ class Ocr(WithSlots):
             draft = self._draft(example, tokenizer, processor)
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
-        refused_for = no_room([draft], max_tokens, has_bos=bool(self.bos))
-        if refused_for is not None:
-            return refused_for
-        built = finish(example, [draft], max_tokens, overlong)
+        built = finish(example, [draft], max_tokens, overlong, has_bos=bool(self.bos))
         blind = sum(not sequence.slots for sequence in built.sequences)
         return replace(built, changes={**built.changes, "windows_without_page": blind}) if blind else built
 

@@ -37,15 +37,14 @@ class Sft(AnswerRecipe):
     def build(
         self, example: Example, tokenizer: Encoder, processor: Processor | None, max_tokens: int, overlong: str
     ) -> Built:
-        """`processor` is not used."""
-        del processor
         drafts = []
+        show = self.shows(example, tokenizer, processor)
         try:
-            dialogue = read_dialogue(example.segments)
+            dialogue = read_dialogue(example.segments, images=show is not None)
             for epoch in range(self.alternatives):
                 drawn = dialogue.opened(self.opening([dialogue], example, epoch))
                 pieces = lay_out(drawn, empty_think=self.shows_empty_think(example, epoch), ends=self.supervise_eos)
-                drafts.append(self.encoded(pieces, tokenizer, epoch, OBJECTIVES["answer"]))
+                drafts.append(self.encoded(pieces, tokenizer, epoch, OBJECTIVES["answer"], show))
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
         return finish(example, drafts, max_tokens, overlong)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from shardkit.media.processors import Processor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,5 +23,6 @@ class TextOnly:
     def patch_pixels(self) -> int:
         return 1
 
-    def image_processor(self) -> None:
+    def image_processor(self) -> Processor | None:
         """There is none."""
+        return None

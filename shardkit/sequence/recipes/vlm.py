@@ -13,13 +13,13 @@ from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.recipes.built import Built
 from shardkit.sequence.recipes.captions import CAPTIONS, alternatives, single_images
 from shardkit.sequence.recipes.draft import Draft
+from shardkit.sequence.recipes.ends import Ends
 from shardkit.sequence.recipes.finish import finish, has_roles
-from shardkit.sequence.recipes.heads import completed_order, cut_labels
 from shardkit.sequence.recipes.refused import Refused
 from shardkit.sequence.recipes.with_images import WithSlots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from shardkit.media.processors import Processor
     from shardkit.records import Example
@@ -30,7 +30,7 @@ _OBJECTIVE_OF = {"caption": "caption", "ocr": "ocr"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Vlm(WithSlots):
+class Vlm(WithSlots, Ends):
     """Caption, page and interleaved examples; an example without images is an ordinary text.
 
     An image with no text behind it stays: eos follows from it. Only an image that is left in a window without any
@@ -41,6 +41,7 @@ class Vlm(WithSlots):
     NAME: ClassVar[str] = "vlm"
     VERSION: ClassVar[int] = 2
     MAX_TOKENS: ClassVar[int] = 4096
+    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", *WithSlots.CONTROLS)
     TARGETS: ClassVar[tuple[str, ...]] = ("text", "caption", "ocr")
 
     captions: str = "all"
@@ -74,16 +75,12 @@ class Vlm(WithSlots):
                 drafts += [row for row in rows if row.has_target] or rows[:1] if self.one_image_rows else rows
         except Refused as refused:
             return Built(reason=refused.reason, detail=refused.detail)
-        refused_for = no_room(drafts, max_tokens, has_bos=bool(self.bos))
-        if refused_for is not None:
-            return refused_for
-        return finish(example, drafts, max_tokens, overlong)
+        return finish(example, drafts, max_tokens, overlong, has_bos=bool(self.bos))
 
     def _draft(
         self, example: Example, chosen: Iterable[int], tokenizer: Encoder, processor: Processor, alternative: int
     ) -> Draft:
         controls = tokenizer.controls
-        before, patch, after = self.span(controls)
         separator = tokenizer.encode(self.separator)
         objectives = objectives_of(example)
         draft = Draft(alternative)
@@ -91,20 +88,7 @@ class Vlm(WithSlots):
         for index in chosen:
             segment = example.segments[index]
             if segment.image is not None:
-                image = example.images[segment.image]
-                geometry = self.geometry(image, processor)
-                labels, order = (None, None) if self.shows_parts else (image.ocr_labels, image.reading_order)
-                labels, num_cut = cut_labels(labels, geometry.slots)
-                draft.changes["labels_truncated"] += num_cut
-                draft.add_image(
-                    segment.image,
-                    geometry,
-                    before,
-                    patch,
-                    after,
-                    ocr_labels=labels,
-                    reading_order=completed_order(order, geometry.slots),
-                )
+                self.show(draft, example, segment.image, controls, processor)
             elif segment.text:
                 objective = 0 if segment.supervised is False else objectives[index]
                 draft.add_text(tokenizer.encode(segment.text), objective, separator, blank=segment.text.isspace())
@@ -120,15 +104,3 @@ def objectives_of(example: Example) -> list[int]:
         for index in relation.segments or range(len(found)):
             found[index] = objective
     return found
-
-
-def no_room(drafts: Sequence[Draft], max_tokens: int, *, has_bos: bool) -> Built | None:
-    """The refusal of an image that is too long for any sequence with a target behind it; None where there is room."""
-    room = max_tokens - has_bos - 1
-    longest = max((end - start for draft in drafts for start, end in draft.spans), default=0)
-    if longest <= room:
-        return None
-    return Built(
-        reason="image_too_long",
-        detail=f"an image takes {longest} tokens; {max_tokens} leave room for {room} beside bos and a target",
-    )

@@ -1,4 +1,8 @@
-"""What recipes share that make sequences with images: a processor, its settings, and how many slots a model expects."""
+"""What recipes share that make sequences with images: a processor, its settings, and how many slots a model expects.
+
+Their classes have no slots of their own: a recipe is made of these and of another base, and two bases with slots cannot be
+joined.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardkit.errors import ConfigError
 from shardkit.media.processors import Processor, Square
 from shardkit.sequence.recipes.controls import AUTO
-from shardkit.sequence.recipes.ends import Ends
+from shardkit.sequence.recipes.heads import completed_order, cut_labels
 from shardkit.sequence.recipes.refused import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardkit.media.processors import Geometry
-    from shardkit.records import Image
+    from shardkit.records import Example, Image
+    from shardkit.sequence.recipes.draft import Draft
 
 SQUARE = Square()
 MAX_SLOTS = 1 << 20
 """Slots of an image, far over any sequence: a size with a zero too many must not lay out tokens without end."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WithImages(Ends):
+@dataclass(frozen=True, kw_only=True)
+class WithImages:
     """Settings of the processor are settings of the recipe: `configure` hands them on, `recipe` lists them."""
 
     NAME: ClassVar[str]
@@ -56,10 +61,11 @@ class WithImages(Ends):
     def recipe(self) -> dict[str, Any]:
         """Name, version and all fields, the processor's beside them: what goes into the fingerprint."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"name": self.NAME, "version": self.VERSION, **own, **self.stated_processor()}
+
+    def stated_processor(self) -> dict[str, Any]:
+        """The processor in a recipe: its settings as if they were the recipe's, its name, and what it says of itself."""
         return {
-            "name": self.NAME,
-            "version": self.VERSION,
-            **own,
             **settings_of(self.processor),
             "processor": self.processor.NAME,
             "image_processor": self.processor.recipe(),
@@ -95,11 +101,11 @@ class WithImages(Ends):
         return geometry
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class WithSlots(WithImages):
     """An image is a span of tokens: image_start, one image_patch a slot, image_end."""
 
-    CONTROLS: ClassVar[tuple[str, ...]] = ("bos", "eos", "image_start", "image_patch", "image_end")
+    CONTROLS: ClassVar[tuple[str, ...]] = ("image_start", "image_patch", "image_end")
 
     image_start: str = AUTO
     """Control token before the slots of an image; may be ""."""
@@ -110,6 +116,22 @@ class WithSlots(WithImages):
         """Ids before the slots, of a slot, and behind them."""
         before, after = ([controls[name]] if name else [] for name in (self.image_start, self.image_end))
         return before, controls[self.image_patch], after
+
+    def show(
+        self, draft: Draft, example: Example, number: int, controls: Mapping[str, int], processor: Processor
+    ) -> None:
+        """Lay out image `number` of an example, with the labels and the reading order that it has.
+
+        Raises:
+            Refused: where its slots are not what they should be.
+        """
+        image = example.images[number]
+        geometry = self.geometry(image, processor)
+        labels, order = (None, None) if self.shows_parts else (image.ocr_labels, image.reading_order)
+        labels, num_cut = cut_labels(labels, geometry.slots)
+        draft.changes["labels_truncated"] += num_cut
+        order = completed_order(order, geometry.slots)
+        draft.add_image(number, geometry, *self.span(controls), ocr_labels=labels, reading_order=order)
 
 
 def settings_of(processor: Processor) -> dict[str, Any]:

@@ -12,22 +12,33 @@ from shardkit.records import Example, Segment, example_id
 from shardkit.sequence.recipes import RECIPES, Built, bind, configure
 from shardkit.sequence.sequence import Sequence
 from shardkit.text.tokenizer import Tokenizer
-from tests.example_builders import make_example
+from tests.example_builders import make_example, make_image
 
 TOKENIZER = Tokenizer.load(Path(__file__).resolve().parents[2] / "data" / "tokenizer")
 EMPTY_THINK = "<think>\n\n</think>\n\n"
+IMAGE = "<|vision_start|><|image_pad|><|image_pad|><|image_pad|><|image_pad|><|vision_end|>"
+"""What an image becomes with image_size=56."""
 TOOLS = json.dumps([{"name": "f", "description": "\u67e5"}])
 
-Said = tuple[str, str] | tuple[str, str, str]
+Said = tuple[str, str | int] | tuple[str, str | int, str]
 
 
 def talk(*turns: Said, number: int = 0, **metadata: Any) -> Example:
-    """A dialogue of (role, text) or (role, text, name); `number` makes it another example."""
-    segments = tuple(Segment(kind="text", role=turn[0], text=turn[1], name=(*turn, None)[2]) for turn in turns)
+    """A dialogue of (role, text) or (role, text, name); a number is an image. `number` makes it another example."""
+    segments = tuple(map(_segment, turns))
+    numbers = {segment.image for segment in segments if segment.image is not None}
     if number:
         metadata["number"] = number
-    found = replace(make_example(), segments=segments, metadata=canonical_json(metadata).decode())
+    images = tuple(make_image(number=image) for image in range(max(numbers, default=-1) + 1))
+    found = replace(make_example(), segments=segments, images=images, metadata=canonical_json(metadata).decode())
     return replace(found, example_id=example_id(found))
+
+
+def _segment(turn: Said) -> Segment:
+    role, said, name = (*turn, None)[:3]
+    if isinstance(said, int):
+        return Segment(kind="image", role=role, image=said, name=name)
+    return Segment(kind="text", role=role, text=said, name=name)
 
 
 def pair(chosen: list[Said], rejected: list[Said], number: int = 0) -> Example:
