@@ -117,7 +117,13 @@ LINES = 10
     metavar="NAME=W",
     help="Weight of an objective in the loss; give one for each of the dataset, or none (all 1). Repeatable.",
 )
-@click.option("--beta", type=float, default=0.1, show_default=True, help="Tasks dpo and vlm-dpo: how strongly the reference holds.")
+@click.option(
+    "--beta",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Tasks dpo and vlm-dpo: how strongly the reference holds.",
+)
 @click.option(
     "--eval-every",
     type=click.IntRange(min=0),
