@@ -22,7 +22,7 @@ from shardkit.digest import fingerprint
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.dedup import MATCHERS
-from shardkit.prepare.dedup.boilerplate import find_boilerplate
+from shardkit.prepare.dedup.boilerplate import Boilerplate, find_boilerplate
 from shardkit.prepare.dedup.candidates import Candidates, find
 from shardkit.prepare.dedup.changes import Pairs, Wanted, find_changes, write_keys
 from shardkit.prepare.dedup.clusters import Choice, Decision, decide, stars
@@ -38,7 +38,7 @@ from shardkit.prepare.dedup.report import by_source, conflicts, frequent_texts, 
 from shardkit.prepare.dedup.retention import decisions, dimensions, retention
 from shardkit.prepare.dedup.rewrite import emptied_lines, rewrite
 from shardkit.prepare.dedup.signatures import sign
-from shardkit.prepare.dedup.tuples import alive_rows
+from shardkit.prepare.dedup.tuples import Near, alive_rows
 from shardkit.prepare.dedup.view import View
 from shardkit.prepare.result import example_counts
 from shardkit.records import Tally
@@ -124,6 +124,7 @@ def _of_changes(config: DedupConfig, view: View) -> dict[str, Iterable[pa.Table]
 def _decide(
     config: DedupConfig, inputs: Inputs, scratch: Path, on_progress: Progress
 ) -> tuple[View, Tally, dict[str, Any]]:
+    """What stays, what goes and what is changed; the counts of it, and the report."""
     levels = config.ordered_levels
     signed = sign(
         inputs, tuple(level for level in levels if level in MATCHERS), workers=config.workers, on_progress=on_progress
@@ -161,9 +162,6 @@ def _decide(
     kept = np.ones(inputs.num_rows, np.bool_)
     kept[at[decision.removed]] = False
     kept[inputs.num_new :] = False
-    # Pairs are looked for among rows that stay: a removed row is tied to its keeper already.
-    images = dense(candidates.pictures)
-    pictures = np.where(decision.level < 0, images, -1)
     boilerplate = find_boilerplate(
         inputs,
         signed,
@@ -174,17 +172,14 @@ def _decide(
         scratch=scratch,
         on_progress=on_progress,
     )
-    changes = find_changes(
-        inputs,
-        Wanted(
-            documents=np.flatnonzero(boilerplate.holding) if config.boilerplate == "remove" else np.empty(0, np.int64),
-            lines=write_keys(boilerplate, scratch) if config.boilerplate == "remove" else None,
-            pairs=_leaving(inputs, candidates, decision) if config.relations == "move" else Pairs.none(),
-        ),
-        workers=config.workers,
-        on_progress=on_progress,
+    wanted = Wanted(
+        documents=np.flatnonzero(boilerplate.holding) if config.boilerplate == "remove" else np.empty(0, np.int64),
+        lines=write_keys(boilerplate, scratch) if config.boilerplate == "remove" else None,
+        pairs=_leaving(inputs, candidates, decision) if config.relations == "move" else Pairs.none(),
     )
+    changes = find_changes(inputs, wanted, workers=config.workers, on_progress=on_progress)
     kept[changes.emptied] = False
+    images, new = dense(candidates.pictures), at < inputs.num_new
     view = View(
         inputs=inputs,
         signed=signed,
@@ -194,7 +189,8 @@ def _decide(
         thresholds=thresholds,
         kept=kept,
         changes=changes,
-        pairs=_with_new(stars(pictures, candidates.rank), at < inputs.num_new),
+        # Among rows that stay: a removed row is tied to its keeper already.
+        pairs=_with_new(stars(np.where(decision.level < 0, images, -1), candidates.rank), new),
         retention=retention(
             {level: NEAR[level].THRESHOLDS for level in levels if level in NEAR},
             dimensions(signed, inputs.num_new),
@@ -203,9 +199,12 @@ def _decide(
         paragraphs=boilerplate.table,
         workers=config.workers,
     )
-    level_of = np.full(inputs.num_rows, -1, np.int8)
-    level_of[at] = decision.level
-    here = slice(0, inputs.num_new)
+    unlike = _with_new(stars(np.where(same.level < 0, images, -1), candidates.rank), new)
+    return view, _tally(view), _report(config, view, near, boilerplate, unlike)
+
+
+def _tally(view: View) -> Tally:
+    decision, changes = view.decision, view.changes
     gone = decision.removed
     reasons = Counter(
         reason(LEVELS[level], near=bool(via >= 0))
@@ -213,26 +212,36 @@ def _decide(
     )
     if len(changes.emptied):
         reasons[ONLY_BOILERPLATE] = len(changes.emptied)
-    tally = Tally(
-        read=inputs.num_new,
-        kept=int(kept.sum()),
+    return Tally(
+        read=view.inputs.num_new,
+        kept=int(view.kept.sum()),
         excluded=reasons,
         changes=Counter({f"{what}_{name}": num for what, name, num in (
             ("lines", "removed", changes.counts["lines"]),
             ("captions", "moved", changes.counts["captions"]),
         ) if num}),
     )  # fmt: skip
-    report = {
-        "by_source": by_source(
-            signed, kept[here], levels, level_of[here], changes.emptied if config.boilerplate == "remove" else None
-        ),
-        "frequent_texts": frequent_texts(inputs, signed, kept),
+
+
+def _report(
+    config: DedupConfig, view: View, near: Near, boilerplate: Boilerplate, unlike: tuple[Positions, Positions]
+) -> dict[str, Any]:
+    """What the manifest says of the run.
+
+    Args:
+        unlike: candidates with equal images that are not equal, as (centre, other).
+    """
+    inputs, signed, changes = view.inputs, view.signed, view.changes
+    levels = config.ordered_levels
+    level_of = np.full(inputs.num_rows, -1, np.int8)
+    level_of[view.candidates.positions] = view.decision.level
+    here = slice(0, inputs.num_new)
+    emptied = changes.emptied if config.boilerplate == "remove" else None
+    return {
+        "by_source": by_source(signed, view.kept[here], levels, level_of[here], emptied),
+        "frequent_texts": frequent_texts(inputs, signed, view.kept),
         "same_images_other_text": _sharing(view),
-        "conflicting_annotations": conflicts(
-            inputs,
-            candidates,
-            _with_new(stars(np.where(same.level < 0, images, -1), candidates.rank), at < inputs.num_new),
-        ),
+        "conflicting_annotations": conflicts(inputs, view.candidates, unlike),
         "boilerplate": {**boilerplate.report(), "removed": changes.counts["lines"], "emptied": len(changes.emptied)},
         "relations": {
             name: changes.counts[key]
@@ -246,7 +255,6 @@ def _decide(
         },
         "vectors": near.vectors.report,
     }
-    return view, tally, report
 
 
 def _leaving(inputs: Inputs, candidates: Candidates, decision: Decision) -> Pairs:
