@@ -59,6 +59,12 @@ def _ends(ids: pa.Array) -> npt.NDArray[np.int32]:
     return np.frombuffer(ids.buffers()[1] or bytes(4), np.int32)[ids.offset :][: len(ids) + 1]
 
 
+def place_keys(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> Keys:
+    """[n] shard and row as one number; they ascend by shard, then by row."""
+    keys: Keys = (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
+    return keys
+
+
 def words(ids: Sequence[str], width: int) -> Keys:
     """Hex ids of `width` times 16 digits as [n, width] words; their order is that of the ids."""
     return np.frombuffer(bytes.fromhex("".join(ids)), ">u8").astype(np.uint64).reshape(-1, width)
@@ -67,6 +73,19 @@ def words(ids: Sequence[str], width: int) -> Keys:
 def hex_id(pair: npt.NDArray[np.uint64]) -> str:
     """The id of 32 hex digits that `words` made two words of."""
     return f"{int(pair[0]):016x}{int(pair[1]):016x}"
+
+
+def look_up(keys: Keys, known: Keys, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[n] the value of each key; -1 where it is not known.
+
+    Args:
+        known: [k] ascending; of equal ones the first counts.
+        values: [k]
+    """
+    if not len(known):
+        return np.full(len(keys), -1)
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return np.where(known[at] == keys, values[at], -1)
 
 
 def group_starts(values: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:

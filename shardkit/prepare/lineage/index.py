@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.keys import Keys, leading, place_keys
 from shardkit.prepare.lineage.numbers import Numbers
 from shardkit.store.dataset import Dataset
 from shardkit.store.table_rows import TableRows
@@ -67,7 +67,7 @@ class Index:
     @cached_property
     def _packed(self) -> Keys:
         table = self.examples.columns("shard_index", "row")
-        return _packed(as_int32(table["shard_index"]), as_int32(table["row"]))
+        return place_keys(as_int32(table["shard_index"]), as_int32(table["row"]))
 
     @cached_property
     def _places(self) -> Numbers:
@@ -173,8 +173,3 @@ def _beginning(keys: Numbers, digits: str) -> list[int]:
 
 def _number(one: str) -> int:
     return int(one[:16], 16)
-
-
-def _packed(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> Keys:
-    packed: Keys = (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
-    return packed

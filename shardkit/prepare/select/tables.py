@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.dedup.keys import Keys, asset_keys, leading, look_up
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.select.columns import COLUMNS
 from shardkit.prepare.select.evaluate import Lines
@@ -93,9 +93,8 @@ class _Known:
 
     def of(self, name: str, keys: Keys) -> pa.Array:
         """[M]; null where the image is not in the table."""
-        at = _found(self._keys, keys)
-        places = np.where(at < 0, 0, self._order[at]) if len(self._keys) else np.zeros(len(keys), np.int64)
-        return self._columns[name].take(pa.array(places, mask=at < 0))
+        at = look_up(keys, self._keys, self._order)
+        return self._columns[name].take(pa.array(at, mask=at < 0))
 
 
 _AS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
@@ -103,15 +102,6 @@ _AS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     "class": lambda column: column,
     "has_gps": lambda column: column,
 }
-
-
-def _found(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
-    """The first place of each key among ascending ones; -1 where it is not there."""
-    if not len(known):
-        return np.full(len(keys), -1)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: npt.NDArray[np.int64] = np.where(known[at] == keys, at, -1)
-    return found
 
 
 class _Licences:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from shardkit.media.decode import DECODER
 from shardkit.prepare.components import Indices
-from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.dedup.keys import Keys, asset_keys, leading, look_up
 from shardkit.prepare.shrink.origin import stated
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
@@ -139,11 +139,7 @@ class _Names:
 
     def find(self, keys: Keys) -> npt.NDArray[np.int64]:
         """Place of each key's name; -1 where it has none."""
-        if not len(self.keys):
-            return np.full(len(keys), -1)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        found: npt.NDArray[np.int64] = np.where(self.keys[at] == keys, at, -1)
-        return found
+        return look_up(keys, self.keys, np.arange(len(self.keys)))
 
     def take(self, at: npt.NDArray[np.int64]) -> pa.ChunkedArray:
         """Names of these places; null for -1."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.keys import Keys, leading, look_up
 from shardkit.prepare.split.declared import path_key
 from shardkit.prepare.split.ties import KINDS, NEAR_KINDS, tie_bits
 from shardkit.store.dataset import Dataset
@@ -80,6 +80,18 @@ def path_keys(group_by: str, table: pa.Table) -> Iterator[str | None]:
         yield from map(key, batch.column("input").to_pylist(), batch.column("position").to_pylist())
 
 
+def selected_from(dataset: Dataset) -> Dataset:
+    """The dataset whose rows this one has through stages that only leave rows out; itself where there is no such stage.
+
+    Raises:
+        IntegrityError: where it is not at hand.
+    """
+    at = dataset
+    while at.stage in _SELECTING and len(at.manifest.inputs) == 1:
+        at = at.holder(at.manifest.inputs[0])
+    return at
+
+
 def shrunk(dataset: Dataset) -> Dataset | None:
     """The dataset whose pictures were made smaller, and whose removed duplicates tie what is here; None where there are
     none.
@@ -89,9 +101,7 @@ def shrunk(dataset: Dataset) -> Dataset | None:
     """
     if dataset.has_table("groups"):
         return None  # a split said what is tied
-    at = dataset
-    while at.stage in _SELECTING and len(at.manifest.inputs) == 1:
-        at = at.holder(at.manifest.inputs[0])
+    at = selected_from(dataset)
     # Shrink hands edges on where there was a dedup before it.
     return at.holder(at.manifest.inputs[0]) if at.stage == "shrink" and at.has_table("edges") else None
 
@@ -104,13 +114,9 @@ def followed(dataset: Dataset, before: Dataset, components: Indices) -> Indices:
     """
     ids, parents = (leading(column) for column in dataset.table("examples", ["example_id", "parent_id"]).columns)
     known, first = np.unique(leading(before.table("examples", ["example_id"])["example_id"]), return_index=True)
-    found = np.full(len(ids), -1)
     # Changed rows name what they were as their parent; the others are called as they were.
-    for keys in (parents, ids):
-        if len(known):
-            at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            found = np.where(known[at] == keys, components[first[at]], found)
-    return found
+    of_parents, own = (look_up(keys, known, components[first]) for keys in (parents, ids))
+    return np.where(own >= 0, own, of_parents)
 
 
 _SELECTING = frozenset({"decontaminate", "select"})

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.components import Indices
-from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.keys import Keys, leading, look_up
 from shardkit.prepare.split.rows import Rows, example_keys, group_keys
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import TABLES
@@ -29,10 +29,7 @@ class Ledger:
 
     def placed(self, keys: Keys) -> Indices:
         """Place of the split of each key; -1 where it was never placed."""
-        if len(self.keys) == 0:
-            return np.full(len(keys), -1)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.splits[at], -1)
+        return look_up(keys, self.keys, self.splits)
 
     def grown(self, rows: Rows, names: tuple[str, ...], split_of: Indices) -> pa.Table:
         """The ledger with a row for each key that was never placed, in the order of their 64 bits.

@@ -19,7 +19,7 @@ import pyarrow as pa
 from shardkit.errors import ConfigError, IntegrityError, SourceError
 from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.inputs import as_int32
-from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.keys import Keys, leading, look_up, place_keys
 from shardkit.prepare.split.config import SplitConfig
 from shardkit.prepare.split.groups import Groups
 from shardkit.prepare.split.ledger import Ledger
@@ -116,8 +116,8 @@ def read_sequences(dataset: Dataset, examples: Dataset) -> Sequences:
     files = own[as_int32(table["shard_index"])]
     known = examples.table("examples", ["shard_index", "row", "example_id"])
     row_of = _found(
-        _packed(there[as_int32(known["shard_index"])], as_int32(known["row"])),
-        _packed(files, as_int32(table["row"])),
+        place_keys(there[as_int32(known["shard_index"])], as_int32(known["row"])),
+        place_keys(files, as_int32(table["row"])),
         leading(known["example_id"]),
         leading(table["example_id"]),
     )
@@ -164,10 +164,10 @@ def _examples_of_sequences(dataset: Dataset, table: pa.Table, lengths: pa.Table)
                 hint="run `shardkit verify` on it, or tokenize its input again",
             )
         stands = np.asarray(dataset.examples_of(shard), np.int32)[as_int32(found["shard"])]
-        places.append(_packed(stands, as_int32(found["row"])))
+        places.append(place_keys(stands, as_int32(found["row"])))
         ids.append(leading(found["example_id"]))
         reader.close()
-    known = _packed(as_int32(table["shard_index"]), as_int32(table["row"]))
+    known = place_keys(as_int32(table["shard_index"]), as_int32(table["row"]))
     at = _found(known, np.concatenate(places), leading(table["example_id"]), np.concatenate(ids))
     lost = np.flatnonzero(at < 0)
     if len(lost):
@@ -181,18 +181,13 @@ def _examples_of_sequences(dataset: Dataset, table: pa.Table, lengths: pa.Table)
     return at, width
 
 
-def _packed(shards: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> Keys:
-    packed: Keys = (shards.astype(np.uint64) << np.uint64(32)) | rows.astype(np.uint64)
-    return packed
-
-
 def _found(known: Keys, wanted: Keys, known_ids: Keys, ids: Keys) -> Indices:
     """The first place of each of `wanted` among `known`; -1 where it is not there, or has another id."""
     if not len(known):
         return np.full(len(wanted), -1)
     order = np.argsort(known, kind="stable")
-    at = order[np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)]
-    return np.where((known[at] == wanted) & (known_ids[at] == ids), at, -1)
+    at = look_up(wanted, known[order], order)
+    return np.where((at >= 0) & (known_ids[at] == ids), at, -1)
 
 
 class SequencePlan(Plan):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.prepare.components import Indices
-from shardkit.prepare.dedup.keys import Keys, asset_keys, leading
+from shardkit.prepare.dedup.keys import Keys, asset_keys, leading, look_up
 from shardkit.prepare.split.evidence import describe
 from shardkit.prepare.split.groups import Groups
 from shardkit.prepare.split.ties import KINDS, NEAR_KINDS
@@ -78,23 +78,15 @@ def provenance(
     ids, images = leading(table["example_id"]), asset_keys(table)
     own = slice(0, groups.rows.num_own)
     known, first = np.unique(groups.rows.ids[own], return_index=True)
-    component = _looked_up(ids, known, groups.of_own[first])
+    component = look_up(ids, known, groups.of_own[first])
     holders = (component >= 0) & (images != 0)
     of_images, first = np.unique(images[holders], return_index=True)
-    elsewhere = _looked_up(images, of_images, component[holders][first])
+    elsewhere = look_up(images, of_images, component[holders][first])
     component = np.where(component >= 0, component, np.where(images != 0, elsewhere, -1))
     gone = np.isin(ids, np.setdiff1d(groups.rows.ids[own][excluded], groups.rows.ids[own][~excluded]))
     gone |= np.isin(images, _gone_assets(dataset, groups.rows.ids[own], stays))
     names = groups.names().take(pa.array(component, mask=component < 0))
     yield replace_column(table, "group", names).filter(pa.array(~gone))
-
-
-def _looked_up(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], values: Indices) -> Indices:
-    """The value of each key; -1 where it is not known."""
-    if len(known) == 0:
-        return np.full(len(keys), -1)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[at] == keys, values[at], -1)
 
 
 def _gone_assets(dataset: Dataset, ids: Keys, stays: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
