@@ -6,9 +6,8 @@ size and digest) and what was stated for a whole source stand in the dataset tha
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 
@@ -18,6 +17,7 @@ from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.index import Place
 from shardkit.sequence.sequence import sequence_id
 from shardkit.store.arrow_shard import TableReader
+from shardkit.store.recent import RecentReaders
 from shardkit.store.sequences import sequence_recipe
 from shardkit.store.shard import ShardReader
 from shardkit.store.table_rows import TableRows
@@ -30,28 +30,6 @@ _OPEN = 32
 """Shards that stay open."""
 
 
-class _Closes(Protocol):
-    def close(self) -> None: ...
-
-
-_Opened = TypeVar("_Opened", bound=_Closes)
-
-
-class _Recent(Generic[_Opened]):
-    """The readers that were used last, by number of their shard."""
-
-    def __init__(self, opened: Callable[[int], _Opened]) -> None:
-        self._opened = opened
-        self._readers: OrderedDict[int, _Opened] = OrderedDict()
-
-    def __call__(self, shard: int) -> _Opened:
-        reader = self._readers.pop(shard, None) or self._opened(shard)
-        self._readers[shard] = reader
-        if len(self._readers) > _OPEN:
-            self._readers.popitem(last=False)[1].close()
-        return reader
-
-
 class Chain:
     """Reads the links of a dataset's chain; shards stay open between look-ups."""
 
@@ -59,9 +37,11 @@ class Chain:
         self._ancestry = ancestry
         self._index = ancestry.own
         dataset = ancestry.dataset
-        self._shards: _Recent[ShardReader] = _Recent(lambda number: dataset.reader(dataset.shards[number], whole=False))
-        self._sequences: _Recent[TableReader] = _Recent(
-            lambda number: dataset.sequence_reader(dataset.sequence_shards[number], whole=False)
+        self._shards: RecentReaders[ShardReader] = RecentReaders(
+            lambda number: dataset.reader(dataset.shards[number], whole=False), limit=_OPEN
+        )
+        self._sequences: RecentReaders[TableReader] = RecentReaders(
+            lambda number: dataset.sequence_reader(dataset.sequence_shards[number], whole=False), limit=_OPEN
         )
         holders = {shard.holder.id: shard.holder for shard in dataset.sequence_shards}
         self._fingerprints = tuple(sorted({fingerprint(sequence_recipe(holder.recipe)) for holder in holders.values()}))

@@ -22,6 +22,7 @@ from shardkit.prepare.dedup.keys import group_starts
 from shardkit.store.columns import Rows
 from shardkit.store.dataset import Dataset
 from shardkit.store.receipts import Receipt
+from shardkit.store.recent import RecentReaders
 from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 from shardkit.store.shard import ShardReader
 from shardkit.store.tables import replace_column
@@ -154,21 +155,14 @@ class _Readers:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._open: OrderedDict[int, ShardReader] = OrderedDict()
+        self.open: RecentReaders[ShardReader] = RecentReaders(
+            lambda shard: dataset.reader(dataset.shards[shard]), limit=_OPEN_SHARDS
+        )
         self._held: OrderedDict[int, list[pa.RecordBatch]] = OrderedDict()
-
-    def open(self, shard: int) -> ShardReader:
-        reader = self._open.pop(shard, None) or self._dataset.reader(self._dataset.shards[shard])
-        self._open[shard] = reader
-        if len(self._open) > _OPEN_SHARDS:
-            self._open.popitem(last=False)[1].close()
-        return reader
 
     def close(self) -> None:
         """Let go of everything that is open or held."""
-        for reader in self._open.values():
-            reader.close()
-        self._open.clear()
+        self.open.close()
         self._held.clear()
 
     def facts(self, shard: int, rows: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
@@ -198,7 +192,7 @@ class _Readers:
             held.append(_facts(reader.columns(EXAMPLES_FACTS.names, rows=rows)))
             reader.let_go()
         if not any(len(batch["images"].values) for batch in held):
-            self._open.pop(shard).close()  # nothing is left in it that is not held
+            self.open.drop(shard)  # nothing is left in it that is not held
         return held
 
     def _scattered(self, shard: int, rows: npt.NDArray[np.int32]) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ from them and put in order as columns.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ from shardkit.prepare.split.write import chunks, gather
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import Dataset
 from shardkit.store.receipts import Receipt
+from shardkit.store.recent import RecentReaders
 from shardkit.store.tables import replace_column
 from shardkit.store.units import UnitWriter
 
@@ -137,19 +138,13 @@ class _Readers:
     """The readers of the shards that were used last."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._open: OrderedDict[int, TableReader] = OrderedDict()
+        self._reader: RecentReaders[TableReader] = RecentReaders(
+            lambda shard: dataset.sequence_reader(dataset.sequence_shards[shard]), limit=_OPEN_SHARDS
+        )
 
     @property
     def schema(self) -> pa.Schema:
         return self._reader(0).schema
-
-    def _reader(self, shard: int) -> TableReader:
-        reader = self._open.pop(shard, None) or self._dataset.sequence_reader(self._dataset.sequence_shards[shard])
-        self._open[shard] = reader
-        if len(self._open) > _OPEN_SHARDS:
-            self._open.popitem(last=False)[1].close()
-        return reader
 
     def rows(self, shard: int, rows: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """Rows of a shard, which ascend, block by block."""

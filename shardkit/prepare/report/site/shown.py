@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -16,6 +15,7 @@ from shardkit.prepare.lineage.index import Index
 from shardkit.prepare.report.site.markup import Html, card, excerpt
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset
+from shardkit.store.recent import RecentReaders
 from shardkit.store.shard import ShardReader
 
 _OPEN = 16
@@ -34,12 +34,12 @@ class Gallery:
         self._dataset = dataset
         self._side = side
         self._index = Index(dataset)
-        self._readers: OrderedDict[int, ShardReader] = OrderedDict()
+        self._reader: RecentReaders[ShardReader] = RecentReaders(
+            lambda shard: dataset.reader(dataset.shards[shard]), limit=_OPEN
+        )
 
     def close(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
-        self._readers.clear()
+        self._reader.close()
 
     def place_of(self, example_id: str) -> tuple[int, int] | None:
         """(shard, row) of an example of this dataset, also one that it removed; None where it has none of that id."""
@@ -97,10 +97,3 @@ class Gallery:
         if len(example.images) > _PICTURES:
             found.append(f"{len(example.images) - _PICTURES} more pictures")
         return found
-
-    def _reader(self, shard: int) -> ShardReader:
-        reader = self._readers.pop(shard, None) or self._dataset.reader(self._dataset.shards[shard])
-        self._readers[shard] = reader
-        if len(self._readers) > _OPEN:
-            self._readers.popitem(last=False)[1].close()
-        return reader
