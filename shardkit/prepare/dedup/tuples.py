@@ -123,10 +123,18 @@ def other_text(alive: Alive, lists: Lists) -> RowEdges:
     one, two, edge = crossed(with_itself.one, with_itself.two, alive.lists)
     silent = (alive.equal[one] < 0) & (alive.equal[two] < 0)
     pages_both = lists.page[with_itself.one[edge]] & lists.page[with_itself.two[edge]]
-    differ = silent | (pages_both & (alive.equal[one] != alive.equal[two]) & _speak_alike(alive, one, two))
+    differ = silent | (pages_both & (alive.equal[one] != alive.equal[two]))
     differ &= one != two
+    one, two = one[differ], two[differ]
+    free = _speak_alike(alive, one, two)
     return row_edges(
-        alive.rows[one[differ]], alive.rows[two[differ]], level=PERCEPTUAL, edges=with_itself, of=edge[differ]
+        alive.rows[one],
+        alive.rows[two],
+        level=PERCEPTUAL,
+        edges=with_itself,
+        of=edge[differ],
+        removes_one=free,
+        removes_two=free,
     )
 
 

@@ -162,7 +162,7 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
     order = np.argsort(rows.ids, kind="stable")
     known = rows.ids[order]
     table = dataset.table("edges", ["level", "score", "kept_id", "removed_id"])
-    tables = [table.filter(pc.or_(pc.less(table["score"], 1.0), _equal_before(dataset, table)))]
+    tables = [table]
     if dataset.has_table("near"):
         near = dataset.table("near", ["level", "score", "example_id", "other_id", "outcome"])
         near = near.filter(pc.is_in(near["outcome"], pa.array(_OUTCOMES)))
@@ -177,17 +177,11 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
             some = table.filter(pc.and_(pc.equal(levels, level), pc.greater_equal(table["score"], threshold)))
             ends = [_places(leading(some[name]), known, order) for name in ("kept_id", "removed_id")]
             both = (ends[0] >= 0) & (ends[1] >= 0)
-            one, two = ends[0][both], ends[1][both]
             values = rows.of(level)
-            known_ = (values[one] != 0) & (values[two] != 0)
-            yield level, one[known_], two[known_], (values[one[known_]], values[two[known_]])
-
-
-def _equal_before(dataset: Dataset, edges: pa.Table) -> pa.ChunkedArray:
-    """[E] whether the texts were equal and the one that stays has lost lines since: its value is another now."""
-    examples = dataset.table("examples", ["example_id", "parent_id"])
-    changed = examples["example_id"].filter(pc.is_valid(examples["parent_id"]))
-    return pc.and_(pc.equal(edges["level"], "text"), pc.is_in(edges["kept_id"], changed.combine_chunks()))
+            one, two = values[ends[0][both]], values[ends[1][both]]
+            # The score says nothing here: what is near may agree in all bits, and texts that were equal may have changed.
+            differ = (one != two) & (one != 0) & (two != 0)
+            yield level, ends[0][both][differ], ends[1][both][differ], (one[differ], two[differ])
 
 
 def _places(wanted: Keys, known: Keys, order: Indices) -> Indices:

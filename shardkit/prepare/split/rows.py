@@ -77,6 +77,8 @@ class Rows:
     values: Keys
     levels: npt.NDArray[np.int8]
     """[M] each: row, value and level of everything that ties, see `ties.py`."""
+    several: Indices
+    """Rows that show several images."""
     near: Pairs
     """[E] values that are near to one another."""
     joined: Indices
@@ -167,6 +169,7 @@ def read_rows(
         value_rows=np.concatenate(read.value_rows),
         values=np.concatenate(read.values),
         levels=np.concatenate(read.levels),
+        several=np.concatenate(read.several),
         near=(np.empty(0, np.uint64), np.empty(0, np.uint64)),
         joined=np.concatenate([earlier.joined(dataset, starts[1]), np.full(starts[-1] - starts[1], -1)]),
         permitted=earlier.permitted(dataset),
@@ -198,6 +201,7 @@ class _Read:
     value_rows: list[Indices]
     values: list[Keys]
     levels: list[npt.NDArray[np.int8]]
+    several: list[Indices]
     children: list[Indices]
     parents: list[Keys]
 
@@ -213,6 +217,7 @@ def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress
         value_rows=[np.empty(0, np.int64)],
         values=[np.empty(0, np.uint64)],
         levels=[np.empty(0, np.int8)],
+        several=[np.empty(0, np.int64)],
         children=[np.empty(0, np.int64)],
         parents=[np.empty(0, np.uint64)],
     )
@@ -227,6 +232,7 @@ def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress
         read.value_rows.append(part.value_rows)
         read.values.append(part.values)
         read.levels.append(part.levels)
+        read.several.append(part.several)
         read.children.append(part.children)
         read.parents.append(part.parents)
         on_progress(done, len(pieces), "reading")
@@ -328,11 +334,11 @@ def _not_known(rows: Rows, rules: NearRules, *, alone: bool) -> list[str]:
         alone: no other dataset takes part.
     """
     known = known_levels(rules) if alone else frozenset()
-    own = (rows.levels == _PIXEL) & (rows.value_rows < rows.num_own)
-    if len(rows.value_rows) and np.bincount(rows.value_rows[own], minlength=1).max() > 1:
+    if (rows.several < rows.num_own).any():
         known -= {"perceptual"}
     if rows.examples["parent_id"].null_count < rows.num_own:
-        known -= {"text"}
+        # What pages say decides about them, too.
+        known -= {"perceptual", "text"}
     wanted = ["perceptual"] if (rows.levels == _PIXEL).any() else []
     return [level for level in [*wanted, "text"] if level not in known]
 

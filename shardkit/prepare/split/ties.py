@@ -65,6 +65,8 @@ class Tied:
     """[M] 64 bits; a collision ties two rows too many and leaks nothing."""
     levels: npt.NDArray[np.int8]
     """[M] place in LEVELS."""
+    several: Positions
+    """Rows that show several images, be they one and the same."""
     children: Positions
     parents: Keys
     """[P] each: a row, and the first 64 bits of the example id that its metadata names as its parent."""
@@ -96,13 +98,15 @@ def tie_slice(reading: Reading, piece: Slice) -> Tied:
     """Read the rows of a slice; run by a worker."""
     key = _key(reading.group_by)
     declared, sources, sizes, spoken = [], [], [], []
-    times, value_rows, values, levels, children, parents = [], [], [], [], [], []
+    times, value_rows, values, levels, several, children, parents = [], [], [], [], [], [], []
     place = {level: number for number, level in enumerate(LEVELS)}
     for position, facts in zip(piece.positions.tolist(), facts_of(piece), strict=True):
         declared.append(key(facts))
         sources.append(facts.source)
         sizes.append(facts.num_bytes)
         spoken.append(spoken_in(facts))
+        if len(facts.assets) > 1:
+            several.append(position)
         if reading.time_field is not None:
             times.append(time_of(facts.metadata, reading.time_field))
         if reading.parent_field is not None:
@@ -123,6 +127,7 @@ def tie_slice(reading: Reading, piece: Slice) -> Tied:
         value_rows=np.array(value_rows, np.int64),
         values=np.array(values, np.uint64),
         levels=np.array(levels, np.int8),
+        several=np.array(several, np.int64),
         children=np.array(children, np.int64),
         parents=np.array(parents, np.uint64),
     )

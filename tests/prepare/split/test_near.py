@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+
+from PIL import Image
 
 from shardkit.prepare.audit.config import AuditConfig
 from shardkit.prepare.audit.run import run as audit
@@ -14,10 +18,10 @@ from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run as select
 from shardkit.prepare.split.near import known_levels, rules_for
 from shardkit.prepare.split.times import parse_cutoffs
-from shardkit.records import Example
+from shardkit.records import Example, Relation
 from shardkit.store import Dataset
 from tests.prepare.builders import example, png, write
-from tests.prepare.dedup.pictures import photo
+from tests.prepare.dedup.pictures import page, photo
 from tests.prepare.split.builders import listed, split
 
 
@@ -221,3 +225,86 @@ def test_pairs_of_dedup_are_taken_through_stages_that_leave_rows_out(tmp_path: P
     again = split(tmp_path / "d", tmp_path / "t", "train=0.5,test=0.5")
     assert sides(tmp_path / "t") == sides(tmp_path / "s")
     assert again.dataset_id != result.dataset_id, "where the pairs come from is part of the recipe"
+
+
+def touched(data: bytes) -> bytes:
+    """The picture with one pixel a shade lighter: no bit of its hash is another."""
+    picture = Image.open(io.BytesIO(data))
+    red, *rest = picture.getpixel((7, 7))
+    picture.putpixel((7, 7), (red ^ 1, *rest))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_copy_that_agrees_in_every_bit_is_tied_too(tmp_path: Path):
+    rows = [
+        example(f"{name} {k}", data, group=f"{name} {k}")
+        for k in range(8)
+        for name, data in (("one", photo(k)), ("two", touched(photo(k))))
+    ]
+    write(tmp_path / "a", rows, looks=True)
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    edges = Dataset.open(tmp_path / "c").table("edges").to_pylist()
+    assert [(edge["level"], edge["score"]) for edge in edges] == [("image", 1.0)] * 8
+    split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
+    where = sides(tmp_path / "s")
+    assert [k for k in range(8) if where[f"one {k}"] != where[f"two {k}"]] == []
+    assert set(where.values()) == {"train", "test"}
+
+
+def test_a_picture_that_a_document_shows_twice_is_compared_by_itself(tmp_path: Path):
+    rows = [
+        row
+        for k in range(8)
+        for row in (
+            example(f"twice {k}", photo(k, quality=90), photo(k, quality=90)),
+            example(f"once {k}", photo(k, quality=50)),
+        )
+    ]
+    write(tmp_path / "a", rows, looks=True)
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
+    where = sides(tmp_path / "s")
+    assert [k for k in range(8) if where[f"twice {k}"] != where[f"once {k}"]] == []
+    assert set(where.values()) == {"train", "test"}
+
+
+def test_a_reading_of_a_page_and_a_dialogue_that_says_it_stay_together(tmp_path: Path):
+    """Dedup removes neither, because nobody speaks in the one; a split goes by the pages and their words."""
+    says = "the clerk of harbour {} counts casks and bales"
+    rows = [
+        row
+        for k in range(6)
+        for row in (
+            example(says.format("abcdef"[k] * 3), page(""), group=f"one {k}"),
+            example(None, page("", noise=3), turns=[("assistant", says.format("abcdef"[k] * 3 + "e"))]),
+        )
+    ]
+    write(tmp_path / "a", rows, looks=True)
+    made = dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c"))
+    assert made.counts["kept"] == 12
+    near = Dataset.open(tmp_path / "c").table("near").to_pylist()
+    assert {(row["level"], row["outcome"]) for row in near} == {("perceptual", "kept")}
+
+
+def test_documents_of_which_only_their_pages_are_left_are_compared_again(tmp_path: Path):
+    """Their texts were different ones, and now they have none."""
+    menu = "our news of today\nwrite to us here"
+    rows = [
+        replace(row, relations=(Relation(kind="interleaved"),), example_id=f"{number:032x}")
+        for number, row in enumerate(
+            [
+                example(menu, page("same"), group="https://a.example/1"),
+                example(f"{menu}\nread more of it", page("same", noise=3), group="https://a.example/2"),
+                *(example(f"{menu}\nread more of it\npage {k}", group=f"https://a.example/x{k}") for k in range(30)),
+            ]
+        )
+    ]
+    write(tmp_path / "a", rows, looks=True)
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "c", boilerplate="remove"))
+    left = {row.example_id for _, _, row in Dataset.open(tmp_path / "c").examples() if row.images and not row.text}
+    assert len(left) == 2
+    split(tmp_path / "c", tmp_path / "s", "train=0.5,test=0.5")
+    groups = Dataset.open(tmp_path / "s").table("groups").to_pylist()
+    assert len({row["component"] for row in groups if row["example_id"] in left}) == 1
