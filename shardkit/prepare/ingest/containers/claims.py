@@ -16,6 +16,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from urllib.parse import unquote
 
 from shardkit.prepare.ingest.reasons import Bad
@@ -37,6 +38,8 @@ class Head:
 
 _MOST = 64 << 20
 """Bytes of a layout file that is looked into."""
+_MOST_SHOWN = 8
+"""Images that a layout may mean, and is excluded for; where there are more, it means none of them."""
 Peek = Callable[[bytes], Head]
 
 Known = tuple[str, str, InputFile]
@@ -126,6 +129,9 @@ class _Images:
         self._stems: dict[str, str] = {}
         self._by_stem: dict[str, list[InputFile]] = {}
         self._beside: dict[tuple[str, str], list[InputFile]] = {}
+        self._bare: dict[tuple[str, str], list[InputFile]] = {}
+        """Those of `_beside` that no layout shares the stem of."""
+        self._called: dict[tuple[str, str], list[InputFile]] = {}
         self._in_folder: dict[str, list[InputFile]] = {}
         self._but_one: dict[str, list[str]] = {}
         self._of_folder = Counter(posixpath.dirname(stem) for stem, entry in stems.items() if entry.of_folder)
@@ -135,7 +141,11 @@ class _Images:
                 self._by_name[image.name] = image
                 self._stems[image.name] = stem
                 self._by_stem.setdefault(stem, []).append(image)
-                self._beside.setdefault((posixpath.dirname(folder), base), []).append(image)
+                above = posixpath.dirname(folder)
+                self._beside.setdefault((above, base), []).append(image)
+                self._called.setdefault((above, posixpath.basename(image.name)), []).append(image)
+                if not entry.has_layout:
+                    self._bare.setdefault((above, base), []).append(image)
                 self._in_folder.setdefault(folder, []).append(image)
             if entry.images:
                 for path in _but_one(stem):
@@ -171,7 +181,8 @@ class _Images:
             bare = posixpath.splitext(base)[0]
             beside = self._beside.get((above, bare), [])
             near = [self._by_stem.get(posixpath.join(below, bare), []) for below in dict.fromkeys((folder, above))]
-            for found_there in ([image for image in beside if posixpath.basename(image.name) == base], *near, beside):
+            called = self._called.get((above, base), []) if beside else []
+            for found_there in (called, *near, beside):
                 if len(found_there) == 1:
                     return found_there[0]
         return None
@@ -181,10 +192,23 @@ class _Images:
         if not folder:
             return []
         above = posixpath.dirname(folder)
-        near = self._by_stem.get(posixpath.join(above, base)) or self._beside.get((above, base), [])
+        near = self._by_stem.get(posixpath.join(above, base)) or self._in_folders_beside(above, base)
         return near or self._parallel(stem)
+
+    def _in_folders_beside(self, above: str, base: str) -> list[InputFile]:
+        """The images of a stem in the folders below `above`: of several those that have no layout of their own, if few."""
+        found = self._beside.get((above, base), [])
+        if len(found) < 2:
+            return found
+        bare = self._bare.get((above, base), [])
+        return bare if len(bare) <= _MOST_SHOWN else []
 
     def _parallel(self, stem: str) -> list[InputFile]:
         """The images of the one folder whose path differs from that of `stem` in one name."""
-        found = {key: None for path in _but_one(stem) for key in self._but_one.get(path, ()) if key != stem}
-        return self._by_stem[next(iter(found))] if len(found) == 1 else []
+        found = ""
+        for key in chain.from_iterable(self._but_one.get(path, ()) for path in _but_one(stem)):
+            if key not in (stem, found):
+                if found:
+                    return []
+                found = key
+        return self._by_stem[found] if found else []

@@ -63,6 +63,22 @@ def test_two_images_of_a_stem_in_folders_beside_are_both_shown(tmp_path):
     assert got["ALTO/1"] == (("x/1.jpg", "y/1.jpg"), ("ALTO/1.xml",))
 
 
+def test_of_images_beside_those_with_a_layout_of_their_own_are_no_choice(tmp_path):
+    files = {"x/1.jpg": b"", "x/1.xml": b"<alto/>", "y/1.jpg": b"", "ALTO/1.xml": b"<alto/>"}
+    assert read(tmp_path, files)["y/1"] == (("y/1.jpg",), ("ALTO/1.xml",))
+
+
+@pytest.mark.parametrize("shown", ["", "1.tif"])
+def test_documents_without_their_image_cost_no_more_than_their_number(tmp_path, shown):
+    files = {f"{n:02}/1.xml": naming(shown) for n in range(40)} | {f"{n:02}/1.jpg": b"" for n in range(20)}
+    listed = [input_file(tmp_path, name, data) for name, data in files.items()]
+    known = [(*part(file.name, LABELS), file) for file in listed]
+    assert len(by_reference(known, PEEKS)) == 60
+    bare = {f"{n:02}/1.xml": naming(shown) for n in range(20)} | {f"{n}/1.jpg": b"" for n in range(100, 120)}
+    known = [(*part(name, LABELS), input_file(tmp_path / "bare", name, data)) for name, data in bare.items()]
+    assert len(by_reference(known, PEEKS)) == 40
+
+
 def test_xml_and_html_of_other_kinds_are_no_labels_unless_an_image_shares_their_stem(tmp_path):
     files = {"mets.xml": b"<mets/>", "index.html": b"<html/>", "a.png": b"", "a.xml": b"<mets/>", "broken.xml": b""}
     assert read(tmp_path, files) == {"a": (("a.png",), ("a.xml",)), "broken": ((), ("broken.xml",))}
