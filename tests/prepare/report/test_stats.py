@@ -205,6 +205,6 @@ def test_the_command(road: Path, capsys: pytest.CaptureFixture[str]):
     ):
         assert piece in text
     assert command(["stats", str(road / "tokens"), "--objective", "caption=much"]) == 3
-    assert "is no weight" in capsys.readouterr().err
+    assert "is no number" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="there is no objective 'poem'"):
         run(StatsConfig(dataset=road / "tokens", objectives={"poem": Fraction(1)}))
