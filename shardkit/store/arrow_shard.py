@@ -150,7 +150,7 @@ class TableReader:
         return self._batches[index]
 
     def read(self, index: int) -> pa.RecordBatch:
-        """The same for who keeps what is needed of it: a record batch is large for what it says of a block."""
+        """The same, not kept here: a record batch takes much memory, and most callers want little of it."""
         self._check.block(self._map, index)
         return self._check.parse(lambda: self._reader.get_batch(index))
 
@@ -201,7 +201,7 @@ class TableReader:
         """Drop the map; views that were handed out keep their memory alive."""
         self._batches.clear()
         del self._reader
-        _close(self._map)
+        close_map(self._map)
 
 
 def _within(place: int, size: int, whole: int) -> int:
@@ -210,7 +210,7 @@ def _within(place: int, size: int, whole: int) -> int:
     return place
 
 
-def _close(mapped: mmap.mmap | bytes) -> None:
+def close_map(mapped: mmap.mmap | bytes) -> None:
     if isinstance(mapped, mmap.mmap):
         with contextlib.suppress(BufferError):  # somebody still holds a view; the map goes with the last of them
             mapped.close()

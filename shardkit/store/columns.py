@@ -1,7 +1,7 @@
 """Examples as columns: the rows of a shard without the bytes of their pictures, which are kept beside them.
 
-`rows.to_row` says the same a row at a time; this is what it costs less: values are gathered column by column, and a
-process that makes examples hands columns to the one that writes them (`Rows`), not an object for every word of a page.
+Values are gathered column by column, and a process that makes examples hands columns to the one that writes them
+(`Rows`): an object for every word of a page would cost more than the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from shardkit.records import Example, Segment
-from shardkit.store.rows import _image, _relation, payload
+from shardkit.store.rows import image_from_row, payload, relation_from_row
 from shardkit.store.schema import EXAMPLES_FACTS, PROVENANCE, TABLES
 
 _PLACES = pa.schema(
@@ -147,9 +147,9 @@ def examples_of(rows: pa.RecordBatch) -> list[Example]:
         ],
     )
     images = _parted(
-        rows.column("images"), lambda flat: [_image({**image, "bytes": b""}) for image in flat.to_pylist()]
+        rows.column("images"), lambda flat: [image_from_row({**image, "bytes": b""}) for image in flat.to_pylist()]
     )
-    relations = _parted(rows.column("relations"), lambda flat: [_relation(row) for row in flat.to_pylist()])
+    relations = _parted(rows.column("relations"), lambda flat: [relation_from_row(row) for row in flat.to_pylist()])
     plain = [rows.column(name).to_pylist() for name in ("source", "metadata", "group", "example_id")]
     return [
         Example(

@@ -89,10 +89,10 @@ def write_by_content(folder: Path, sha256: str, extension: str, data: bytes) -> 
     return name, True
 
 
-Made = TypeVar("Made", bound="Whole")
+Made = TypeVar("Made", bound="AtomicFolder")
 
 
-class Whole(ABC):
+class AtomicFolder(ABC):
     """A folder that appears whole or not at all; use it as a context manager.
 
     Args:
@@ -124,7 +124,7 @@ class Whole(ABC):
 
     @abstractmethod
     def difference(self) -> str | None:
-        """What is different about the folder of ours that is there; None where it is the very same."""
+        """What is different about the folder of ours that is there; None where it is the same."""
 
     @abstractmethod
     def is_known(self, name: str) -> bool:
@@ -219,7 +219,7 @@ class Whole(ABC):
         sync_folder(self.path.parent)
 
 
-class Folder(Whole):
+class Folder(AtomicFolder):
     """A folder of files with a note that says what it was made from and lists them.
 
     Args:

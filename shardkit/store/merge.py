@@ -18,8 +18,8 @@ from shardkit.records import Exclusion, Tally
 from shardkit.records.manifest import ShardEntry, TableEntry, Totals
 from shardkit.store.files import DurableFile, make_folder, output_errors, publish, sync_folder
 from shardkit.store.receipts import Receipt
-from shardkit.store.schema import PROVENANCE, TABLES
-from shardkit.store.tables import EXCLUSIONS, replace_column, row_lines
+from shardkit.store.schema import PROVENANCE
+from shardkit.store.tables import EXCLUSIONS, known_schema, replace_column, row_lines, table_path
 
 _ROW_GROUP = 16_384
 """Rows of a table that are read together: a look-up of one row reads as many."""
@@ -34,7 +34,7 @@ class Sealed:
     shards: tuple[ShardEntry, ...] = ()
     """Referenced shards of a view; the shards of units follow them."""
     sequences: tuple[ShardEntry, ...] = ()
-    """The same of shards of sequences."""
+    """The same for shards of sequences."""
     tables: Mapping[str, Iterable[pa.Table]] | None = None
     """Tables that are made at the end; rows of units of the same name come first. A value may be a generator."""
     provenance: Iterable[pa.Table] = ()
@@ -73,7 +73,7 @@ class Merge:
             if name == "assets":
                 parts = _unique_assets(parts)
             first, parts = _peek(parts)
-            yield name, TABLES.get(name, first.schema), parts
+            yield name, known_schema(name, first.schema), parts
         yield "provenance", PROVENANCE, self._joined("provenance", sealed.provenance)
 
     def _joined(self, name: str, extra: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -122,7 +122,7 @@ def _unique_assets(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def write_table(
     scratch: Path, target: Path, name: str, schema: pa.Schema, parts: Iterator[pa.Table]
 ) -> tuple[TableEntry, dict[str, Any]]:
-    final = target / ("provenance/provenance.parquet" if name == "provenance" else f"tables/{name}.parquet")
+    final = target / table_path(name)
     make_folder(final.parent)
     temporary = scratch / f"{name}.parquet"
     digest = xxhash.xxh3_128()

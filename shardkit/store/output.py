@@ -39,12 +39,11 @@ from shardkit.store.files import (
 from shardkit.store.lock import LOCK, Locks
 from shardkit.store.manifest_file import MANIFEST, id_of
 from shardkit.store.merge import Merge, Sealed, sum_totals, write_exclusions, write_table
-from shardkit.store.receipts import Receipt, read_receipts
+from shardkit.store.receipts import WORK, Receipt, read_receipts
 from shardkit.store.schema import FORMAT_VERSIONS
 from shardkit.store.tables import EXCLUSIONS
 from shardkit.store.units import UnitWriter
 
-WORK = ".work"
 CACHE = ".cache"
 _GO_ON = "run the command that began it again to go on, or use --overwrite"
 

@@ -16,6 +16,8 @@ from shardkit.records.manifest import ShardEntry
 from shardkit.store.arrow_shard import TableWriter
 from shardkit.store.files import DurableFile, digest_file, output_errors, publish_content, write_durably
 
+WORK = ".work"
+"""In the folder of a dataset while it is made: receipts, parts of tables, what is being written. The commit removes it."""
 _PART_ROWS = 4096
 """Rows of a part that are one batch of its file."""
 
@@ -80,14 +82,14 @@ def _whole(receipt: Receipt, target: Path) -> bool:
 
 
 def part_file(target: Path, unit: str, table: str, suffix: str) -> Path:
-    return target / ".work" / "parts" / f"{unit}.{table}{suffix}"
+    return target / WORK / "parts" / f"{unit}.{table}{suffix}"
 
 
 def write_receipt(receipt: Receipt, target: Path, scratch: Path) -> None:
     """Make a receipt durable, in the place of an older one of the unit."""
     body = asdict(receipt)
     data = canonical_json({**body, "check": xxh3(canonical_json(body))})
-    final = target / ".work" / "receipts" / f"{receipt.unit}.json"
+    final = target / WORK / "receipts" / f"{receipt.unit}.json"
     with output_errors(final):
         final.unlink(missing_ok=True)
     write_durably(final, data, scratch=scratch)
@@ -108,7 +110,7 @@ def write_part(temporary: Path, final: Path, batches: Sequence[pa.RecordBatch], 
 
 
 def write_part_of_lines(temporary: Path, final: Path, lines: Sequence[bytes]) -> dict[str, Any]:
-    """The same of exclusions, which are lines."""
+    """The same for exclusions, which are lines of JSON."""
     with DurableFile(temporary) as file:
         file.write(b"".join(line + b"\n" for line in lines))
     publish_content(temporary, final)

@@ -101,11 +101,8 @@ class Remote:
         self._opened: tuple[int, Any] | None = None
         self._system()
 
-    def beside(self, relative: str) -> Remote:
-        """The folder at a path that is relative to this one."""
-        return Remote(join_url(self.url, relative), self._settings)
-
     def name(self, relative: str) -> str:
+        """The URL of a path, `..` allowed, that is relative to this folder."""
         return join_url(self.url, relative)
 
     def read(self, relative: str) -> bytes:
@@ -232,7 +229,7 @@ def _file_system(url: str, settings: RemoteSettings) -> Any:
 
 
 def _give_up_callback(name: str) -> Any:
-    """Told of each piece of a file that came, it ends a fetch that nobody waits for any more."""
+    """Called with each piece of a file that came; ends a fetch that nobody waits for."""
     from fsspec.callbacks import Callback
 
     class GiveUp(Callback):  # type: ignore[misc]  # fsspec has no types

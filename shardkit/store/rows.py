@@ -1,4 +1,4 @@
-"""Example <-> the row of a shard, as plain Python values."""
+"""The row of a shard, as plain Python values, and the example that it is."""
 
 from __future__ import annotations
 
@@ -94,17 +94,17 @@ def from_row(row: Mapping[str, Any]) -> Example:
         source=row["source"],
         group=row["group"],
         segments=tuple(Segment(**segment) for segment in row["segments"]),
-        images=tuple(_image(image) for image in row["images"]),
-        relations=tuple(_relation(relation) for relation in row["relations"]),
+        images=tuple(image_from_row(image) for image in row["images"]),
+        relations=tuple(relation_from_row(relation) for relation in row["relations"]),
         metadata=row["metadata"],
     )
 
 
-def _relation(row: Mapping[str, Any]) -> Relation:
+def relation_from_row(row: Mapping[str, Any]) -> Relation:
     return Relation(**{**row, "images": tuple(row["images"]), "segments": tuple(row["segments"])})
 
 
-def _image(row: Mapping[str, Any]) -> Image:
+def image_from_row(row: Mapping[str, Any]) -> Image:
     layout = row["layout"]
     return Image(
         data=row["bytes"],

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from shardkit.digest import canonical_json
 from shardkit.records import Example
-from shardkit.store.arrow_shard import TableReader, TableWriter, _close
+from shardkit.store.arrow_shard import TableReader, TableWriter, close_map
 from shardkit.store.blocks import BlockCheck
 from shardkit.store.columns import Rows
 from shardkit.store.files import DurableFile
@@ -30,6 +30,7 @@ SUFFIX = ".tar"
 INDEX_SUFFIX = ".index.arrow"
 _RECORD = 10_240
 _HEADER = 512
+"""Bytes of a header; data are padded to as many."""
 _EXTENSIONS = {
     "image/jpeg": "jpg",
     "image/png": "png",
@@ -55,7 +56,7 @@ def header(name: str, size: int) -> bytes:
     encoded = name.encode("ascii")
     if len(encoded) > 100:
         raise ValueError(f"member name of {len(encoded)} bytes")
-    head = bytearray(512)
+    head = bytearray(_HEADER)
     head[0 : len(encoded)] = encoded
     head[100:108] = b"0000644\0"
     head[108:116] = b"0000000\0"
@@ -106,7 +107,7 @@ class TarWriter:
         self._file.write(header(name, len(data)))
         offset = self._file.size
         self._file.write(data)
-        self._file.write(bytes(-len(data) % 512))
+        self._file.write(bytes(-len(data) % _HEADER))
         return offset
 
     def _flush(self) -> None:
@@ -131,7 +132,7 @@ class TarWriter:
 
     def close(self) -> Written:
         self._flush()
-        self._file.write(bytes(1024))
+        self._file.write(bytes(2 * _HEADER))
         self._file.write(bytes(-self._file.size % _RECORD))
         self._cut(0)
         self._file.close()
@@ -185,8 +186,10 @@ class TarReader(RowReader):
         self._index.let_go()
 
     def unlike_members(self) -> Iterator[tuple[int, str]]:
-        """(row, what) where the members of the tar are not those that the index describes: other readers know the tar
-        alone. Members are walked by their headers, in order."""
+        """Yield (row, what) where the members of the tar are not those that the index describes: others read the tar alone.
+
+        Members are walked by their headers, in order.
+        """
         at = 0
         for row, described in enumerate(self._index_rows()):
             key = f"{row:08d}-{described['example_id']}"
@@ -229,7 +232,7 @@ class TarReader(RowReader):
     def close(self) -> None:
         super().close()
         self._index.close()
-        _close(self._map)
+        close_map(self._map)
 
 
 def _says(member: bytes, described: Row) -> bool:

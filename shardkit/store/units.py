@@ -19,7 +19,7 @@ from shardkit.store.arrow_shard import SUFFIX as ARROW_SUFFIX
 from shardkit.store.arrow_shard import ArrowWriter, TableWriter
 from shardkit.store.columns import Rows, to_rows
 from shardkit.store.files import make_folder, publish_content, sync_folder
-from shardkit.store.receipts import Receipt, part_file, write_part, write_part_of_lines, write_receipt
+from shardkit.store.receipts import WORK, Receipt, part_file, write_part, write_part_of_lines, write_receipt
 from shardkit.store.rows import BLOCK_BYTES, BLOCK_ROWS, Written
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.tables import replace_column
@@ -72,7 +72,7 @@ class UnitWriter:
         self, target: Path, *, index: int, name: str, shards: str, shard_size: int, split: str, done: dict[str, Receipt]
     ) -> None:
         self._target = target
-        self._scratch = target / ".work" / "tmp"
+        self._scratch = target / WORK / "tmp"
         self._index = index
         self._name = name
         self._format = shards
@@ -181,7 +181,7 @@ class UnitWriter:
             self._parts.setdefault(table, []).append(batch)
 
     def append_batch(self, table: str, rows: pa.RecordBatch) -> None:
-        """The same of rows that are columns already."""
+        """The same for rows that are columns already."""
         self._schemas[table] = rows.schema
         if rows.num_rows:
             self._parts.setdefault(table, []).append(rows)
@@ -280,7 +280,7 @@ class UnitWriter:
                 parts[name] = write_part(*self._part_paths(name, ".arrow"), batches, self._schemas[name])
         if self._exclusions:
             parts["exclusions"] = write_part_of_lines(*self._part_paths("exclusions", ".jsonl"), self._exclusions)
-        sync_folder(self._target / ".work" / "parts")
+        sync_folder(self._target / WORK / "parts")
         receipt = Receipt(
             unit=self._name,
             index=self._index,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from shardkit.records import Example, Exclusion, Image, LayoutItem, Relation, Segment, example_id
 from shardkit.store import Dataset, Output, Sealed
@@ -37,6 +38,69 @@ def make_example(number: int, *, num_images: int = 1, size: int = 40, source: st
     relations = (Relation(kind="caption", images=(0,), segments=(num_images,), confidence=0.25),) if num_images else ()
     example = Example(source=source, segments=segments, images=images, relations=relations, metadata='{"n":1}')
     return replace(example, example_id=example_id(example))
+
+
+def to_row(example: Example) -> dict[str, Any]:
+    """The row of a shard as plain values: slow and obvious, beside `columns.to_facts`."""
+    return {
+        "example_id": example.example_id,
+        "source": example.source,
+        "group": example.group,
+        "segments": [
+            {
+                "kind": s.kind,
+                "text": s.text,
+                "image": s.image,
+                "role": s.role,
+                "supervised": s.supervised,
+                "name": s.name,
+            }
+            for s in example.segments
+        ],
+        "images": [_image_row(image) for image in example.images],
+        "relations": [
+            {
+                "kind": r.kind,
+                "images": list(r.images),
+                "segments": list(r.segments),
+                "scope": r.scope,
+                "annotator": r.annotator,
+                "confidence": r.confidence,
+            }
+            for r in example.relations
+        ],
+        "metadata": example.metadata,
+    }
+
+
+def _image_row(image: Image) -> dict[str, Any]:
+    layout = image.layout
+    return {
+        "bytes": image.data,
+        "path": image.path,
+        "asset_id": image.asset_id,
+        "frame": image.frame,
+        "media_type": image.media_type,
+        "width": image.width,
+        "height": image.height,
+        "pixel_id": image.pixel_id,
+        "stored_xxh3": image.stored_xxh3,
+        "ocr_labels": None if image.ocr_labels is None else list(image.ocr_labels),
+        "reading_order": None if image.reading_order is None else list(image.reading_order),
+        "layout": None
+        if layout is None
+        else [
+            {
+                "level": t.level,
+                "text": t.text,
+                "polygon": list(t.polygon),
+                "parent": t.parent,
+                "order": t.order,
+                "confidence": t.confidence,
+            }
+            for t in layout
+        ],
+    }
 
 
 def write_dataset(

@@ -13,9 +13,10 @@ import pytest
 
 from shardkit.records import Example, Image, LayoutItem, Relation, Segment
 from shardkit.store.columns import examples_of, to_facts, to_rows
-from shardkit.store.rows import payload, to_row
+from shardkit.store.rows import payload
 from shardkit.store.schema import EXAMPLES, EXAMPLES_FACTS
 from shardkit.store.units import SHARD_FORMATS
+from tests.store.builders import to_row
 
 
 def any_example(draw: random.Random, number: int) -> Example:

@@ -13,11 +13,11 @@ from shardkit.records import Example
 from shardkit.store.arrow_shard import ArrowReader
 from shardkit.store.blocks import BlockCheck, Verify
 from shardkit.store.columns import to_rows
-from shardkit.store.rows import Block, Written, to_row
+from shardkit.store.rows import Block, Written
 from shardkit.store.schema import EXAMPLES as SCHEMA
 from shardkit.store.tar_shard import TarReader, header, index_path
 from shardkit.store.units import SHARD_FORMATS
-from tests.store.builders import make_example
+from tests.store.builders import make_example, to_row
 
 EXAMPLES = [make_example(number, num_images=number % 3, size=600) for number in range(150)]
 

@@ -23,7 +23,8 @@ from shardkit.store.files import check_file
 from shardkit.store.lock import LOCK
 from shardkit.store.manifest_file import MANIFEST
 from shardkit.store.mirror import Mirror
-from shardkit.store.output import CACHE, WORK
+from shardkit.store.output import CACHE
+from shardkit.store.receipts import WORK
 from shardkit.store.remote import RemoteSettings, as_url
 from shardkit.store.tar_shard import INDEX_SUFFIX, index_path
 

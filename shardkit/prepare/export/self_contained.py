@@ -23,7 +23,7 @@ from shardkit.errors import IntegrityError
 from shardkit.records.manifest import listed_files
 from shardkit.store.dataset import Dataset
 from shardkit.store.files import DurableFile, make_folder, sync_folder
-from shardkit.store.folder import Whole
+from shardkit.store.folder import AtomicFolder
 from shardkit.store.lock import LOCK
 from shardkit.store.manifest_file import MANIFEST
 
@@ -108,7 +108,7 @@ def _names(dataset: Dataset) -> Iterator[str]:
     yield from dict.fromkeys(listed_files(dataset.manifest))
 
 
-class _Copy(Whole):
+class _Copy(AtomicFolder):
     """The folder of a copy.
 
     Args:

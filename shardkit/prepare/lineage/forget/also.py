@@ -16,7 +16,8 @@ from shardkit.prepare.dedup.keys import leading
 from shardkit.prepare.lineage.forget.proof import Forgotten
 from shardkit.store.dataset import Dataset
 from shardkit.store.manifest_file import MANIFEST
-from shardkit.store.output import CACHE, WORK
+from shardkit.store.output import CACHE
+from shardkit.store.receipts import WORK
 
 _INSIDE = {"shards", "tables", "provenance", "tokenizer", CACHE}
 """Folders of a dataset in which no other one lies."""
