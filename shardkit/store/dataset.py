@@ -122,7 +122,7 @@ class Dataset:
 
     @property
     def place(self) -> str:
-        """The same for people: without `..`."""
+        """The same as people want to see it: without `..`."""
         return os.path.normpath(self.path) if self.mirror is None else self.mirror.url
 
     @property
@@ -142,6 +142,11 @@ class Dataset:
     def splits(self) -> tuple[str, ...]:
         """Names of the splits; ("all",) where the dataset was never split."""
         return self.manifest.splits
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it has splits; one that has none is `all`."""
+        return self.splits != ("all",)
 
     @cached_property
     def shards(self) -> tuple[ShardRef, ...]:
@@ -291,7 +296,7 @@ class Dataset:
         """Open a shard of examples.
 
         Args:
-            whole: fetch all of one that lies behind a URL; else only what is asked for, which is of use for a few rows.
+            whole: fetch all of a shard behind a URL; False fetches only the blocks that are asked for: better for a few rows.
 
         Raises:
             IntegrityError: where it is missing, of another size, or its bytes are not those of the manifest.
@@ -303,7 +308,7 @@ class Dataset:
         return open_sequences(shard, verify, whole=whole)
 
     def fetch(self, shard: ShardRef) -> None:
-        """Have a shard that lies behind a URL in the cache of this host; of use before it is read.
+        """Fetch a shard that lies behind a URL into the cache of this host, ahead of reading it.
 
         Raises:
             IntegrityError: where it is missing, or not what the manifest says.

@@ -33,6 +33,11 @@ _RUN = pa.struct([("objective", pa.uint8()), ("length", pa.uint32())])
 """Tokens side by side that count for the same as targets."""
 
 
+def is_tokenized(dataset: Dataset) -> bool:
+    """Whether a dataset is of sequences, though there may be none."""
+    return dataset.has_table("lengths")
+
+
 def sequences_schema(ids: pa.DataType) -> pa.Schema:
     """One row a sequence.
 

@@ -52,7 +52,7 @@ def origins(dataset: Dataset) -> tuple[Dataset, ...]:
 
 def _inputs(dataset: Dataset) -> Iterator[Dataset]:
     """The inputs of a stage that wrote shards of its own, where they can be found."""
-    if dataset.splits == ("all",) or dataset.stage == "ingest":
+    if not dataset.is_split or dataset.stage == "ingest":
         return
     for dataset_id in dataset.manifest.inputs:
         try:

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from shardkit.errors import ConfigError
 from shardkit.store.dataset import Dataset
-from shardkit.store.sequences import sequence_recipe
-
-_NEVER_SPLIT = ("all",)
-
-
-def tokenized(dataset: Dataset) -> bool:
-    """Whether it is of sequences, though there may be none."""
-    return dataset.has_table("lengths")
+from shardkit.store.sequences import is_tokenized, sequence_recipe
 
 
 def check_fit(datasets: Sequence[Dataset]) -> None:
@@ -27,23 +19,20 @@ def check_fit(datasets: Sequence[Dataset]) -> None:
     Raises:
         ConfigError: naming the two and what differs.
     """
-    for one, other in pairwise(datasets):
-        if one.id == other.id:
-            raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
     first = datasets[0]
     for other in datasets[1:]:
-        if (first.splits == _NEVER_SPLIT) != (other.splits == _NEVER_SPLIT):
+        if first.is_split != other.is_split:
             raise ConfigError(
                 f"{first.path} has the splits {', '.join(first.splits)}, {other.path} has {', '.join(other.splits)}",
                 hint="run `shardkit split` on the one without, with --like the other; or concat before the split",
             )
-        if tokenized(first) != tokenized(other):
-            one, two = (first, other) if tokenized(first) else (other, first)
+        if is_tokenized(first) != is_tokenized(other):
+            one, two = (first, other) if is_tokenized(first) else (other, first)
             raise ConfigError(
                 f"{one.path} holds sequences, {two.path} holds none",
                 hint="run `shardkit tokenize` on the other first, or name the datasets that they were made from",
             )
-        if tokenized(first):
+        if is_tokenized(first):
             _check_recipes(first, other)
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.concat.config import CONCAT_VERSION, ConcatConfig
-from shardkit.prepare.concat.fit import check_fit, tokenized
+from shardkit.prepare.concat.fit import check_fit
 from shardkit.prepare.concat.join import Joined
+from shardkit.prepare.named import open_by_id
 from shardkit.prepare.result import StageResult, stage_result
 from shardkit.records import Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.sequences import sequence_recipe, tokenizer_files
+from shardkit.store.sequences import is_tokenized, sequence_recipe, tokenizer_files
 
 
 def run(config: ConcatConfig) -> StageResult:
@@ -27,7 +28,7 @@ def run(config: ConcatConfig) -> StageResult:
         IntegrityError: where an input is damaged.
         OutputError: where the output cannot be written.
     """
-    datasets = sorted((Dataset.open(path, base=config.bases) for path in config.inputs), key=lambda one: one.id)
+    datasets = open_by_id(config.inputs, base=config.bases)
     if not datasets:
         raise ConfigError("there is nothing to join", hint="name two datasets or more")
     check_fit(datasets)
@@ -43,7 +44,7 @@ def run(config: ConcatConfig) -> StageResult:
         config.output,
         stage="concat",
         # Sequences have one recipe all of them, and whoever reads them looks for it here.
-        recipe=sequence_recipe(first.recipe) if tokenized(first) else {"version": CONCAT_VERSION},
+        recipe=sequence_recipe(first.recipe) if is_tokenized(first) else {"version": CONCAT_VERSION},
         inputs=[dataset.id for dataset in datasets],
         protected=sorted(set(joined.locations.values())),
         overwrite=config.overwrite,

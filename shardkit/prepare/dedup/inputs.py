@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.facts import Facts, read_facts
+from shardkit.prepare.named import check_named_once
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
@@ -188,9 +189,7 @@ def open_inputs(paths: Sequence[Path], *, references: Sequence[Path] = (), bases
                 where=str(dataset.path),
                 hint="name the dataset that they were made from, then run `shardkit tokenize` again",
             )
-    for one, other in pairwise(sorted(datasets, key=lambda dataset: dataset.id)):
-        if one.id == other.id:
-            raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
+    check_named_once(datasets)
     for one, other in pairwise(new):
         if set(one.splits) != set(other.splits):
             raise ConfigError(

@@ -26,6 +26,7 @@ from shardkit.prepare.export.formats.format import Format
 from shardkit.prepare.export.origins import Origins, by_image, origins_of
 from shardkit.prepare.export.parts import Part, parts
 from shardkit.prepare.export.row import Exported
+from shardkit.prepare.named import check_split
 from shardkit.prepare.report.chain import chain
 from shardkit.store.dataset import Dataset
 from shardkit.store.folder import Folder, FolderFile
@@ -52,7 +53,7 @@ class Task:
 
 
 def run(config: ExportConfig, on_progress: Progress = silent) -> ExportResult:
-    """Export a dataset; or find that the very export is there; or only count (dry run).
+    """Export a dataset; or find that the same export is there; or only count (dry run).
 
     Raises:
         ConfigError: for a format or split that is not there, and names that a format cannot hold.
@@ -103,12 +104,7 @@ def _format(name: str) -> Format:
 
 def _splits(dataset: Dataset, wanted: tuple[str, ...], form: Format) -> tuple[str, ...]:
     for split in wanted:
-        if split not in dataset.splits:
-            raise ConfigError(
-                f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
-                where=str(dataset.path),
-                hint="name one of them with --split",
-            )
+        check_split(dataset, split)
     splits = tuple(split for split in dataset.splits if not wanted or split in wanted)
     names = [form.split_name(split) for split in splits]
     if len(set(names)) != len(names):

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from shardkit.errors import ConfigError
-from shardkit.prepare.dedup.report import excerpt
+from shardkit.prepare.named import check_split
 from shardkit.records import Example
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
+from shardkit.text.excerpt import excerpt
 
 TEXT = 200
 """Characters of text that are shown."""
@@ -34,12 +34,8 @@ def head(
         IntegrityError: where a shard is damaged.
     """
     dataset = Dataset.open(path, base=bases, remote=remote)
-    if split is not None and split not in dataset.splits:
-        raise ConfigError(
-            f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
-            where=dataset.where,
-            hint="name one with --split",
-        )
+    if split is not None:
+        check_split(dataset, split)
     return [
         {"shard": dataset.shards[shard].name, "row": row, "split": dataset.shards[shard].split, **_short(example)}
         for shard, row, example in islice(dataset.examples(split, whole=False), number)

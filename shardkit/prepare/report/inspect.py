@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.lineage.trace import Tracer
+from shardkit.prepare.named import check_split
 from shardkit.prepare.report.pieces import pieces, to_json
 from shardkit.sequence.objectives import spread
 from shardkit.sequence.sequence import Sequence as TokenSequence
@@ -65,12 +66,8 @@ def inspect(
 
 
 def _first(dataset: Dataset, split: str | None) -> str:
-    if split is not None and split not in dataset.splits:
-        raise ConfigError(
-            f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
-            where=str(dataset.path),
-            hint="name one with --split",
-        )
+    if split is not None:
+        check_split(dataset, split)
     examples = dataset.table("examples", ["example_id", "shard_index"])
     wanted = [number for number, shard in enumerate(dataset.shards) if split in (None, shard.split)]
     found = examples.filter(pc.is_in(examples["shard_index"], pa.array(wanted, examples["shard_index"].type)))[

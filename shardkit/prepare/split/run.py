@@ -26,13 +26,13 @@ from shardkit.prepare.split.ledger import Ledger, read_ledger
 from shardkit.prepare.split.near import NearRules, rules_for
 from shardkit.prepare.split.plan import Plan
 from shardkit.prepare.split.rows import Rows, read_rows, with_near
-from shardkit.prepare.split.sequences import SequencePlan, Sequences, examples_of, is_tokenized, read_sequences
+from shardkit.prepare.split.sequences import SequencePlan, Sequences, examples_of, read_sequences
 from shardkit.prepare.split.ties import NOBODY
 from shardkit.prepare.split.times import UNKNOWN
 from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
 from shardkit.store.output import Output
-from shardkit.store.sequences import sequence_recipe
+from shardkit.store.sequences import is_tokenized, sequence_recipe
 
 _ROUNDS = 8
 """Rows that are left out change what is compared in crowds, which may leave others out: two rounds are what is needed."""
@@ -102,11 +102,13 @@ class _Given:
 
 
 def _open(config: SplitConfig) -> _Given:
-    """Raises:
-    ConfigError: where a dataset is none that can be split, or followed.
+    """Open what the config names, and complete the config by it.
+
+    Raises:
+        ConfigError: where a dataset is none that can be split, or followed.
     """
     dataset = Dataset.open(config.input, base=config.bases)
-    if dataset.splits != ("all",) and dataset.stage != "split":
+    if dataset.is_split and dataset.stage != "split":
         raise ConfigError(
             f"the input is split already ({', '.join(dataset.splits)})",
             where=str(config.input),
@@ -192,8 +194,10 @@ def _placed(  # noqa: PLR0917 - what was read, and what it is placed by
     given: _Given,
     on_progress: Progress,
 ) -> Plan:
-    """Args:
-    absent: [num_own] rows that are known to be left out.
+    """Tie the rows, join them to groups and place these.
+
+    Args:
+        absent: [num_own] rows that are known to be left out.
     """
     config = given.config
     rows = with_near(rows, inputs, given.rules, absent=absent, workers=config.workers, on_progress=on_progress)
@@ -240,9 +244,11 @@ def _with_removed_before(rows: Rows, dataset: Dataset, given: _Given, on_progres
 
 
 def _check_keys(rows: Rows, config: SplitConfig) -> None:
-    """Raises:
-    ConfigError: where no row has the field.
-    SourceError: where rows have no key and must have one.
+    """Refuse rows without the declared key, where they must have it.
+
+    Raises:
+        ConfigError: where no row has the field.
+        SourceError: where rows have no key and must have one.
     """
     missing = int((rows.declared[: rows.num_own] < 0).sum())
     if by_field(config.group_by) and missing == rows.num_own > 0:
@@ -260,9 +266,11 @@ def _check_keys(rows: Rows, config: SplitConfig) -> None:
 
 
 def _check_times(rows: Rows, config: SplitConfig) -> None:
-    """Raises:
-    ConfigError: where no row has the field.
-    SourceError: where rows have no time and must have one.
+    """Refuse rows without a time, where they must have it.
+
+    Raises:
+        ConfigError: where no row has the field.
+        SourceError: where rows have no time and must have one.
     """
     if config.time_field is None or not rows.num_own:
         return
@@ -282,9 +290,11 @@ def _check_times(rows: Rows, config: SplitConfig) -> None:
 
 
 def _check_parents(rows: Rows, config: SplitConfig) -> None:
-    """Raises:
-    ConfigError: where no row names a parent in the field.
-    SourceError: where rows were made from what is nowhere, and nothing else says what they belong to.
+    """Refuse rows whose parents are nowhere.
+
+    Raises:
+        ConfigError: where no row names a parent in the field.
+        SourceError: where rows were made from what is nowhere, and nothing else says what they belong to.
     """
     if config.parent_field is not None and rows.num_own and not (rows.parents != NOBODY).any():
         raise ConfigError(

@@ -40,11 +40,6 @@ _SLOT_BYTES = 100
 """Of a slot without labels: six numbers of four bytes and the asset's id."""
 
 
-def is_tokenized(dataset: Dataset) -> bool:
-    """Whether it is of sequences, though there may be none."""
-    return dataset.has_table("lengths")
-
-
 def examples_of(dataset: Dataset, parents: Sequence[Dataset]) -> Dataset:
     """The dataset of whose rows the split of a tokenized one is decided: what was tokenized, or itself, a view of examples,
     where it was made from several or is split.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from shardkit.errors import ConfigError
 from shardkit.prepare.dedup.keys import asset_keys
+from shardkit.prepare.named import open_by_id
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.tables import replace_column
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shardkit.records.manifest import ShardEntry
-
-NEVER_SPLIT = ("all",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,10 +124,7 @@ def open_view(inputs: Sequence[Path], *, bases: Sequence[Path]) -> View:
     Raises:
         ConfigError: where one is named twice, holds sequences, or some are split and some are not.
     """
-    datasets = sorted((Dataset.open(path, base=bases) for path in inputs), key=lambda dataset: dataset.id)
-    for one, other in pairwise(datasets):
-        if one.id == other.id:
-            raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
+    datasets = open_by_id(inputs, base=bases)
     for dataset in datasets:
         if dataset.stage == "tokenize":
             raise ConfigError(
@@ -137,7 +132,7 @@ def open_view(inputs: Sequence[Path], *, bases: Sequence[Path]) -> View:
                 where=str(dataset.path),
                 hint="name the dataset they were made from",
             )
-        if (dataset.splits == NEVER_SPLIT) != (datasets[0].splits == NEVER_SPLIT):
+        if dataset.is_split != datasets[0].is_split:
             raise ConfigError(
                 f"{datasets[0].path} has the splits {', '.join(datasets[0].splits)}, "
                 f"{dataset.path} has {', '.join(dataset.splits)}",

@@ -16,12 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardkit.digest import mix64
-from shardkit.errors import ConfigError, IntegrityError
+from shardkit.errors import IntegrityError
 from shardkit.prepare.dedup.inputs import Slice, as_int32, open_slice, slices
+from shardkit.prepare.named import check_split, open_by_id
 from shardkit.store.dataset import Dataset
-
-EVERYTHING = ("all",)
-"""Splits of a dataset that was never split."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -62,22 +60,15 @@ def open_sources(
     """
     # Worker processes may stand in another folder, hence absolute paths.
     absolute = tuple(base.absolute() for base in bases)
-    datasets = sorted((Dataset.open(path.absolute(), base=absolute) for path in paths), key=lambda dataset: dataset.id)
-    for one, other in pairwise(datasets):
-        if one.id == other.id:
-            raise ConfigError("the input is named twice", where=str(other.path), hint="name each dataset once")
+    datasets = open_by_id((path.absolute() for path in paths), base=absolute)
     return tuple(_source(dataset, split, absolute, train_only) for dataset in datasets)
 
 
 def _source(dataset: Dataset, split: str | None, bases: tuple[Path, ...], train_only: bool) -> Source:
-    if split is None and train_only and dataset.splits != EVERYTHING:
+    if split is None and train_only and dataset.is_split:
         split = "train"
-    if split is not None and split not in dataset.splits:
-        raise ConfigError(
-            f"the dataset has no split {split!r}; it has {', '.join(dataset.splits)}",
-            where=str(dataset.path),
-            hint="name one of them with --split",
-        )
+    if split is not None:
+        check_split(dataset, split)
     table = dataset.table("examples", ["shard_index", "row", "example_id"])
     chosen = np.array([split is None or shard.split == split for shard in dataset.shards] or [False], np.bool_)
     shards = as_int32(table["shard_index"])

@@ -18,6 +18,7 @@ from shardkit.prepare.lineage.forget.decide import Decision
 from shardkit.prepare.lineage.index import LINKS
 from shardkit.prepare.split.sequences import read_sequences
 from shardkit.store.dataset import Dataset
+from shardkit.store.sequences import is_tokenized
 
 _ROWS = 1024
 """Rows of a shard whose ids are looked at together."""
@@ -93,7 +94,7 @@ def prove(
             on_progress(done, len(jobs), "proving")
     finally:
         _opened.cache_clear()
-    if dataset.has_table("lengths"):
+    if is_tokenized(dataset):
         sums["sequences"] = _search_sequences(dataset, forgotten)
     for name, columns in _COLUMNS.items():
         if dataset.has_table(name):

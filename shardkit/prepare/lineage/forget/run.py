@@ -27,13 +27,12 @@ from shardkit.prepare.lineage.forget.tables import provenance, tables
 from shardkit.prepare.lineage.forget.write import Kept, totals, write
 from shardkit.prepare.result import example_counts
 from shardkit.prepare.shrink.origin import originals
-from shardkit.prepare.split.sequences import is_tokenized
 from shardkit.records import Exclusion, Tally
 from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
 from shardkit.store.merge import Sealed
 from shardkit.store.output import Output
-from shardkit.store.sequences import sequence_recipe
+from shardkit.store.sequences import is_tokenized, sequence_recipe
 
 _NAMED = 5
 

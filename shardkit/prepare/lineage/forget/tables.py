@@ -63,7 +63,7 @@ def _groups(kept: Kept) -> Iterator[pa.Table]:
 
 def _examples_of(dataset: Dataset) -> tuple[Dataset, ...]:
     """The datasets that know what ties its rows: itself, or those that were tokenized or shrunk and never split."""
-    if dataset.stage in {"tokenize", "shrink"} and dataset.splits == ("all",):
+    if dataset.stage in {"tokenize", "shrink"} and not dataset.is_split:
         return tuple(dataset.holder(dataset_id) for dataset_id in dataset.manifest.inputs)
     return (dataset,)
 

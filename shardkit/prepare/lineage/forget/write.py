@@ -22,7 +22,7 @@ from shardkit.prepare.lineage.forget.config import ForgetConfig
 from shardkit.prepare.lineage.forget.decide import Decision
 from shardkit.prepare.report.measure import payloads
 from shardkit.prepare.split import write_sequences as sequence_units
-from shardkit.prepare.split.sequences import Sequences, is_tokenized, read_sequences
+from shardkit.prepare.split.sequences import Sequences, read_sequences
 from shardkit.prepare.split.write import Job, write_unit
 from shardkit.prepare.split.write import forget as close_shards
 from shardkit.prepare.split.write_sequences import SequenceJob, write_sequences
@@ -31,6 +31,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.memory import give_back
 from shardkit.store.output import Output
 from shardkit.store.receipts import Receipt
+from shardkit.store.sequences import is_tokenized
 from shardkit.store.shard import ShardRef
 
 
