@@ -35,10 +35,10 @@ from shardkit.prepare.dedup.field_vectors import write_vectors
 from shardkit.prepare.dedup.inputs import Inputs
 from shardkit.prepare.dedup.keys import Keys, hex_id
 from shardkit.prepare.dedup.matchers import NEAR
-from shardkit.prepare.dedup.report import excerpt
 from shardkit.store.dataset import Dataset
 from shardkit.store.manifest_file import MANIFEST
 from shardkit.store.whole import open_whole
+from shardkit.text.excerpt import excerpt
 
 _ALONE = "every declared group has one example; where pages of one document must not be divided, name their key with --group-by"
 

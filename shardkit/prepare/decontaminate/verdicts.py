@@ -13,8 +13,8 @@ from shardkit.prepare.decontaminate.find import Finding
 from shardkit.prepare.decontaminate.items import Bench, Item
 from shardkit.prepare.decontaminate.reasons import COMMON, CONTAMINATED, REVIEW
 from shardkit.prepare.dedup.near import agrees
-from shardkit.prepare.dedup.report import excerpt
 from shardkit.prepare.dedup.signatures import figures
+from shardkit.text.excerpt import excerpt
 from shardkit.text.normalize import normalize
 
 COMMON_LISTED = 3

@@ -27,10 +27,11 @@ from shardkit.errors import OutputError
 from shardkit.prepare.dedup.edges import Indices
 from shardkit.prepare.dedup.inputs import Inputs, Positions, Slice, facts_of
 from shardkit.prepare.dedup.keys import Keys, group_starts
-from shardkit.prepare.dedup.report import LISTED_TEXTS, excerpt
+from shardkit.prepare.dedup.report import LISTED_TEXTS
 from shardkit.prepare.dedup.signatures import Signed, key_of
 from shardkit.prepare.ingest.group import group_key
 from shardkit.store.schema import TABLES
+from shardkit.text.excerpt import excerpt
 from shardkit.text.normalize import normalize
 
 LEAST_DOCUMENTS = 20

@@ -15,11 +15,11 @@ from shardkit.prepare.dedup.inputs import Inputs, facts_of
 from shardkit.prepare.dedup.keys import group_starts
 from shardkit.prepare.dedup.levels import LEVELS, ONLY_BOILERPLATE
 from shardkit.prepare.dedup.signatures import Signed
+from shardkit.text.excerpt import excerpt
 
 GUARD_ROWS = 1000
 """A source with fewer rows is not judged by its share."""
 LISTED_TEXTS = 100
-_EXCERPT = 80
 
 
 def by_source(
@@ -128,9 +128,3 @@ def conflicts(inputs: Inputs, candidates: Candidates, pairs: tuple[Indices, Indi
             }
         )
     return {"pairs": len(one), "top": top}
-
-
-def excerpt(text: str, limit: int = _EXCERPT) -> str:
-    """The beginning of a text as it may stand in a message: control characters escaped."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardkit.media.reasons import REASONS as MEDIA_REASONS
+from shardkit.text.excerpt import excerpt
 
 REASONS = {
     # The record's own form
@@ -68,9 +69,8 @@ _LONGEST = 200
 
 
 def plain(text: str, limit: int = 60) -> str:
-    """`text` as it may stand in a message: control characters escaped, at most `limit` characters."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)
+    """What a dump says, as it may stand in a message."""
+    return excerpt(text, limit)
 
 
 def sentence(text: str) -> str:

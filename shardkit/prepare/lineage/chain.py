@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from shardkit.digest import fingerprint
-from shardkit.prepare.dedup.report import excerpt
 from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.index import Place
 from shardkit.sequence.sequence import sequence_id
@@ -21,6 +20,7 @@ from shardkit.store.recent import RecentReaders
 from shardkit.store.sequences import sequence_recipe
 from shardkit.store.shard import ShardReader
 from shardkit.store.table_rows import TableRows
+from shardkit.text.excerpt import excerpt
 
 TEXT = 200
 """Characters of text that are shown."""

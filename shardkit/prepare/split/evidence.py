@@ -11,10 +11,10 @@ from shardkit.prepare.components import Indices
 from shardkit.prepare.dedup.facts import Facts
 from shardkit.prepare.dedup.inputs import facts_of
 from shardkit.prepare.dedup.keys import Keys
-from shardkit.prepare.dedup.report import excerpt
 from shardkit.prepare.split.groups import Groups, near_ties
 from shardkit.prepare.split.rows import Rows
 from shardkit.prepare.split.ties import KINDS, LEVELS, NOBODY, tie_bits, tie_values
+from shardkit.text.excerpt import excerpt
 
 GUARD_ROWS = 1000
 """A component with fewer examples is never called a giant."""
