@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from shardkit.errors import IntegrityError
 from shardkit.prepare.dedup.inputs import Slice, open_slice
 from shardkit.prepare.dedup.names import Codes, coded
+from shardkit.prepare.ragged import Numbers, row_sums
 from shardkit.text.language import LOOKED_AT, declared, identify
-
-Numbers = npt.NDArray[np.int64]
 
 MODALITIES = ("text", "image", "image and text", "none")
 """Modality of an example by what its segments hold; `none` has neither a picture nor a sign that is not blank."""
@@ -63,7 +62,7 @@ def measure(piece: Slice) -> Measured:
         languages=coded(_languages(table, segments, has_text)),
         modalities=np.select([has_text & shows, shows, has_text], [2, 1, 0], 3).astype(np.int64),
         images=np.diff(images.offsets.to_numpy()).astype(np.int64),
-        pixels=_per_row(images, widths * heights),
+        pixels=row_sums(images.offsets.to_numpy(), widths * heights),
         characters=per_row(segments, pc.utf8_length(texts)),
         num_bytes=row_bytes(table),
         widths=widths,
@@ -123,13 +122,7 @@ def ints(values: pa.Array) -> Numbers:
 
 def per_row(lists: pa.ListArray, values: pa.Array) -> Numbers:
     """[n] the sum of each row's values."""
-    return _per_row(lists, ints(values))
-
-
-def _per_row(lists: pa.ListArray, values: Numbers) -> Numbers:
-    sums = np.append(0, np.cumsum(values))
-    ends = lists.offsets.to_numpy()
-    return np.asarray(sums[ends[1:]] - sums[ends[:-1]], np.int64)
+    return row_sums(lists.offsets.to_numpy(), ints(values))
 
 
 def _annotators(relations: pa.ListArray) -> tuple[list[str], Codes]:

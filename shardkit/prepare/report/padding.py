@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit.errors import ConfigError
+from shardkit.prepare.ragged import Numbers, bounds_of, row_sums
 from shardkit.sequence.intervals import bounds, in_parts
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.padding import (
@@ -28,8 +28,6 @@ from shardkit.sequence.plan import Plan, PlanSettings
 from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
-
-Numbers = npt.NDArray[np.int64]
 
 LLAMA = {"tile": 448, "patch": 14, "max_tiles": 4}
 """Of the published reference."""
@@ -110,7 +108,7 @@ def run(config: PaddingConfig) -> dict[str, Any]:
     samples = Samples(
         tokens=sequences.tokens[first],
         images=np.diff(sequences.slot_bounds)[first],
-        tiles=_per_row(sequences.slot_bounds, sequences.areas)[first] // per_tile,
+        tiles=row_sums(sequences.slot_bounds, sequences.areas)[first] // per_tile,
     )
     return {
         "dataset": dataset.where,
@@ -270,9 +268,9 @@ def _read(dataset: Dataset, split: str) -> _Sequences:
     return _Sequences(
         tokens=joined["tokens"],
         alternative=joined["alternative"],
-        document_bounds=_offsets(joined["num_documents"]),
+        document_bounds=bounds_of(joined["num_documents"]),
         documents=joined["documents"],
-        slot_bounds=_offsets(joined["num_slots"]),
+        slot_bounds=bounds_of(joined["num_slots"]),
         starts=joined["starts"],
         areas=joined["areas"],
         used=joined["used"],
@@ -310,14 +308,3 @@ def _columns(dataset: Dataset, split: str) -> Iterator[dict[str, Numbers]]:
 def _int64(column: Any) -> Numbers:
     values: Numbers = column.to_numpy(zero_copy_only=False).astype(np.int64)
     return values
-
-
-def _offsets(counts: Numbers) -> Numbers:
-    return np.concatenate([[0], np.cumsum(counts)])
-
-
-def _per_row(offsets: Numbers, values: Numbers) -> Numbers:
-    """Sums of the values of each row."""
-    sums = np.concatenate([[0], np.cumsum(values)])
-    found: Numbers = sums[offsets[1:]] - sums[offsets[:-1]]
-    return found

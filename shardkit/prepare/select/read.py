@@ -20,6 +20,7 @@ from shardkit.errors import IntegrityError
 from shardkit.prepare.dedup.inputs import Slice, open_slice
 from shardkit.prepare.dedup.keys import Keys, asset_keys
 from shardkit.prepare.dedup.names import Codes, coded
+from shardkit.prepare.ragged import bounds_of, row_sums
 from shardkit.prepare.select.bind import PRESENT, Field
 from shardkit.prepare.select.columns import COLUMNS, METADATA, NUMBER, TEXT
 from shardkit.text.language import declared, identify
@@ -54,18 +55,20 @@ class Part:
 
 
 def read_slice(wanted: Wanted, piece: Slice) -> Part:
-    """Raises:
-    IntegrityError: where the columns do not hold together.
+    """What the condition asks of the rows of a slice; run by a worker.
+
+    Raises:
+        IntegrityError: where the columns do not hold together.
     """
     table = _table(wanted, piece)
     images = table["images"]
     facts = images.values
     counts = np.diff(images.offsets.to_numpy()).astype(np.int64)
-    ends = np.concatenate([[0], np.cumsum(counts)])
+    bounds = bounds_of(counts)
     area = _numbers(facts.field("width")) * _numbers(facts.field("height"))
     texts = _texts(table["segments"])
     payload = _numbers(facts.field("size")) + _numbers(pc.binary_length(facts.field("asset_id")))
-    sizes = _sums(payload, ends)
+    sizes = row_sums(bounds, payload)
     for column in (table["example_id"], texts, table["metadata"]):
         sizes = sizes + _numbers(pc.binary_length(column))
     metadata: list[Any] = []
@@ -81,7 +84,7 @@ def read_slice(wanted: Wanted, piece: Slice) -> Part:
         positions=piece.positions,
         sources=coded(table["source"].to_pylist()),
         images=counts,
-        pixels=_sums(area, ends),
+        pixels=row_sums(bounds, area),
         bytes=sizes,
         image_keys=asset_keys(pa.table({name: facts.field(name) for name in ("asset_id", "frame")})),
         columns=columns,
@@ -249,10 +252,3 @@ def _as_truth(value: Any) -> bool | None:
 # ---------------------------------------------------------------------- numbers
 def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(pc.fill_null(column, 0).to_numpy(zero_copy_only=False), np.int64)
-
-
-def _sums(values: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sum of each stretch from one end to the next."""
-    total = np.concatenate([[0], np.cumsum(values)])
-    sums: npt.NDArray[np.int64] = total[ends[1:]] - total[ends[:-1]]
-    return sums

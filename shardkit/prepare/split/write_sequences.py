@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardkit.prepare.dedup.inputs import as_int32
+from shardkit.prepare.ragged import row_sums
 from shardkit.prepare.split.write import chunks, gather
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.dataset import Dataset
@@ -97,11 +98,8 @@ def _gathered(readers: _Readers, job: SequenceJob, chunk: slice) -> pa.RecordBat
 def _pixels(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """[n] pixels after processing, over all images of a sequence."""
     slots = batch.column("slots")
-    offsets = slots.offsets.to_numpy().astype(np.int64)
     areas = slots.values.field("height").to_numpy().astype(np.int64) * slots.values.field("width").to_numpy()
-    sums = np.concatenate([[0], np.cumsum(areas)])
-    of_each: npt.NDArray[np.int64] = sums[offsets[1:]] - sums[offsets[:-1]]
-    return of_each
+    return row_sums(slots.offsets.to_numpy(), areas)
 
 
 def _totals(job: SequenceJob, pixels: npt.NDArray[np.int64]) -> dict[str, Counter[str]]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardkit.prepare.ragged import bounds_of, row_sums
 from shardkit.sequence.cost import cost
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.sequence import sequence_id
@@ -75,7 +76,7 @@ class Columns:
             ),
             "prompt": [sequence.prompt for sequence in found],
             "num_tokens": tokens.astype(np.int32),
-            "num_supervised": _per_row(tokens, flat != 0).astype(np.int32),
+            "num_supervised": row_sums(bounds_of(tokens), flat != 0).astype(np.int32),
             "num_images": [len(own) for own in slots],
             "num_pixels": pixels,
             "cost": cost(tokens, pixels // patch_pixels),
@@ -106,8 +107,7 @@ def lengths_of(batch: pa.RecordBatch, recipe: Recipe, *, shard: int, first: int,
     }
     for name in recipe.TARGETS:
         own = np.where(kinds == OBJECTIVES[name], counts, 0).astype(np.int64)
-        sums = np.concatenate([[0], np.cumsum(own)])
-        columns[f"supervised_{name}"] = sums[bounds[1:]] - sums[bounds[:-1]]
+        columns[f"supervised_{name}"] = row_sums(bounds, own)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(columns[field.name]).cast(field.type) if field.name in columns else batch.column(field.name)
@@ -157,13 +157,13 @@ def _joined(arrays: list[Any], kind: npt.DTypeLike) -> npt.NDArray[Any]:
 
 def _lists(counts: Counts, values: Any) -> pa.Array:
     """A list of `counts` of the values for each row."""
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    offsets = bounds_of(counts).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values if isinstance(values, pa.Array) else pa.array(values))
 
 
 def _runs(tokens: Counts, flat: npt.NDArray[np.uint8]) -> pa.Array:
     """The runs of equal bytes of each row, of which `flat` holds all, end to end."""
-    bounds = np.concatenate([[0], np.cumsum(tokens)])
+    bounds = bounds_of(tokens)
     changes = np.flatnonzero(np.diff(flat)) + 1
     starts = np.union1d(bounds[:-1][tokens > 0], changes)
     lengths = np.diff(np.append(starts, len(flat)))
@@ -174,11 +174,3 @@ def _runs(tokens: Counts, flat: npt.NDArray[np.uint8]) -> pa.Array:
 
 def _first_bits(ids: pa.Array) -> npt.NDArray[np.uint64]:
     return np.array([int(text[:16], 16) for text in ids.to_pylist()], np.uint64)
-
-
-def _per_row(tokens: Counts, marked: npt.NDArray[np.bool_]) -> Counts:
-    """How many of each row's tokens are marked."""
-    sums = np.concatenate([[0], np.cumsum(marked)])
-    bounds = np.concatenate([[0], np.cumsum(tokens)])
-    found: Counts = sums[bounds[1:]] - sums[bounds[:-1]]
-    return found
