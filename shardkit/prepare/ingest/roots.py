@@ -220,17 +220,18 @@ def open_input(path: str, shown: str) -> IO[bytes]:
         ) from error
 
 
-_MISSING = "@missing/"
+MISSING = "@missing/"
+"""How the name begins of what was looked for and not found."""
 
 
 def missing(text: str, folder: str) -> FileRead:
     """The note that `text`, in an input of `folder` (relative to the input root), led to no file."""
-    return FileRead(name=f"{_MISSING}{folder}//{text}", size=-1, xxh3="")
+    return FileRead(name=f"{MISSING}{folder}//{text}", size=-1, xxh3="")
 
 
 def still_missing(note: FileRead, roots: Roots) -> bool:
     """Whether what `missing` noted leads to no file now either."""
-    folder, _, text = note.name.removeprefix(_MISSING).partition("//")
+    folder, _, text = note.name.removeprefix(MISSING).partition("//")
     places = (*roots.of_input(folder), *roots.maps)
     if is_address(text):
         return locate_address(text, places) is None

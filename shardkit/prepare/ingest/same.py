@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest.listing import Listing
-from shardkit.prepare.ingest.roots import FileRead, Roots, digest_input, still_missing
+from shardkit.prepare.ingest.roots import MISSING, FileRead, Roots, digest_input, still_missing
 from shardkit.store.dataset import Dataset
 
 
@@ -17,7 +17,7 @@ def same_files(files: Iterable[FileRead], roots: Roots) -> bool:
 
 
 def _same(noted: FileRead, roots: Roots) -> bool:
-    if noted.name.startswith("@missing/"):
+    if noted.name.startswith(MISSING):
         return still_missing(noted, roots)
     path = roots.path(noted.name)
     if path is None:
