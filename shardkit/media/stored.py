@@ -83,7 +83,7 @@ class Pages:
         whole = open_at(self._data, place) if frame else bytes(self._data)
         stripped = Stripped(data=whole, removed={}) if self._keep_metadata else strip(TIFF, whole, picture.orientation)
         if frame:
-            # What lies before the page is still in the file, and no directory leads to it any more.
+            # What lies before the page is still in the file, and no directory leads to it now.
             stripped = replace(stripped, removed={**stripped.removed, "second_picture": 0}, is_sure=False)
             if not _shows(stripped.data, picture):
                 raise BadMedia("corrupt", f"page {frame + 1} cannot be read without the pages before it")

@@ -101,7 +101,7 @@ def _upright(segment: bytes) -> bool:
 
 
 def decode_plain(data: bytes | memoryview, size: tuple[int, int], scratch: Scratch, *, scale: int = 1) -> Pixels | None:
-    """[H, W, 3] of a plain JPEG of that size, in the memory of `scratch`: of use until it is used again.
+    """[H, W, 3] of a plain JPEG of that size, in the memory of `scratch`: valid until that is used again.
 
     Args:
         scale: one of SCALES; the sides become a `scale`th, rounded up.

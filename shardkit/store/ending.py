@@ -12,10 +12,10 @@ from shardkit.errors import SourceError
 
 
 def check_going_on(where: str) -> None:
-    """Raise where the process only waits for its threads any more.
+    """Stop a thread once its process is ending and only waits for it.
 
     Raises:
-        SourceError
+        SourceError: then.
     """
     if getattr(pools, "_shutdown", False):
         raise SourceError("the process ends, so it is not fetched", where=where, hint="run the command again")

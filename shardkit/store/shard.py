@@ -91,12 +91,12 @@ def open_examples(shard: ShardRef, verify: Verify, *, whole: bool) -> ShardReade
 
 
 def open_sequences(shard: ShardRef, verify: Verify, *, whole: bool) -> TableReader:
-    """The same of a shard of sequences."""
+    """The same for a shard of sequences."""
     return TableReader(shard.path, _check(shard, verify, whole=whole))
 
 
 def fetch(shard: ShardRef) -> None:
-    """Have a shard that lies behind a URL in the cache of this host.
+    """Fetch a shard that lies behind a URL into the cache of this host.
 
     Raises:
         IntegrityError: where it is missing, or not what the manifest says.

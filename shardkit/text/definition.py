@@ -21,7 +21,7 @@ def data_definition(definition: dict[str, Any]) -> dict[str, Any]:
 
     Taking the added tokens out stops the library from finding them inside a text. The model itself might still spell
     one: where it merges up to it, or looks whole words up (`ignore_merges`). So its vocabulary entry goes too, with the
-    merges that lead to it or on from it. What cannot be spelled any more is dropped by a BPE model; other models say
+    merges that lead to it or on from it. What can no longer be spelled is dropped by a BPE model; other models say
     their unknown token, which stays for that reason (`unknown_id`). Dropout, a random choice, is off.
     """
     model = definition["model"]

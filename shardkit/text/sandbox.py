@@ -76,9 +76,7 @@ class Meter:
     """What one rendering has used up."""
 
     def __init__(self, data: Any) -> None:
-        """Args:
-        data: what the template is given; limits grow with it.
-        """
+        """An empty meter; its limits grow with what the template is given."""
         self.steps = self.characters = 0
         self._max_steps = self._max_characters = 1 << 62
         self._end = float("inf")
@@ -175,8 +173,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {name: _Called(function) for name, function in known.items()}
 
     def template(self, source: str) -> Template:
-        """Raises:
-        TemplateSyntaxError: for what is no template, or names what is not there.
+        """Compile a template, metered.
+
+        Raises:
+            TemplateSyntaxError: for what is no template, or names what is not there.
         """
         tree = _Metered().visit(self.parse(source))
         code = self.compile(tree)

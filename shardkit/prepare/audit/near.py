@@ -137,8 +137,10 @@ class Ground:
 
 
 def near_texts(ground: Ground, texts: Found, *, workers: int, scratch: Path, on_progress: Progress) -> Pairs:
-    """Args:
-    texts: all occurrences of compared texts, text by text.
+    """Texts that are near to one on another side.
+
+    Args:
+        texts: all occurrences of compared texts, text by text.
     """
     starts = texts.starts()
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(texts.values))))

@@ -104,8 +104,10 @@ class Wanted:
         return cls(documents=np.empty(0, np.int64), lines=None, pairs=Pairs.none())
 
     def of(self, inputs: Inputs, positions: Positions) -> Work:
-        """Args:
-        positions: ascending.
+        """The part of it that concerns some rows.
+
+        Args:
+            positions: ascending.
         """
         own = self.pairs.among(positions)
         return Work(

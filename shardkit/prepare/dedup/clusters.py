@@ -57,7 +57,7 @@ def decide(equal: Mapping[str, Indices], removable: Mapping[str, npt.NDArray[np.
     for number, (level, groups) in enumerate(equal.items()):
         same = (groups >= 0) & (groups == groups[keeper]) & removable[level] & (keeper != itself)
         found[same & (found < 0)] = number
-    # A row that equals only a removed row, and not the one that stays, is kept: it is nobody's duplicate any more.
+    # A row that equals only a removed row, and not the one that stays, is kept: it is no longer a duplicate of any.
     return Decision(keeper=np.where(found < 0, itself, keeper), level=found, via=np.full(len(rank), -1))
 
 

@@ -188,7 +188,7 @@ def _look_again(
 
 
 def _at_places(spoken: Spoken, order: Indices) -> Spoken:
-    """The same of images that were put in order: `order[k]` is the image in place k."""
+    """The same for images that were put in order: `order[k]` is the image in place k."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     units = place[spoken.units]

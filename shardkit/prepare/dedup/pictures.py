@@ -153,8 +153,10 @@ def measured_lists(  # noqa: PLR0917 - lists as near_lists takes them, and pairs
 def _spoken(
     inputs: Inputs, signed: Signed, alone: tuple[Positions, Indices], hashes: ImageHashes, workers: int
 ) -> perceptual.Spoken:
-    """Args:
-    alone: ascending rows with one image each, and these images.
+    """The texts of rows with one image, as the matcher of images asks for them.
+
+    Args:
+        alone: ascending rows with one image each, and these images.
     """
     rows, units = alone
 

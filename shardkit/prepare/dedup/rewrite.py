@@ -35,7 +35,7 @@ class _Job:
     places: pa.Table
     """[n] input, position and marks of the rows, in the order of their slices."""
     origins: pa.Table
-    """The same of the rows that leave captions."""
+    """The same for the rows that captions come from."""
 
 
 def rewrite(
@@ -124,8 +124,10 @@ class _Places:
 
     @classmethod
     def of(cls, inputs: Inputs, positions: Positions) -> _Places:
-        """Args:
-        positions: ascending.
+        """Read them from the tables.
+
+        Args:
+            positions: ascending.
         """
         schema = TABLES["examples"].empty_table().select(list(_PLACE)).schema
         parts = [schema.empty_table()]

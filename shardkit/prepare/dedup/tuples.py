@@ -72,8 +72,10 @@ class Alive:
 
 
 def alive_rows(rows: Indices, signed: Signed, near: Near) -> Alive:
-    """Args:
-    rows: numbers of the rows, ascending by rank.
+    """What is compared of rows that equality left.
+
+    Args:
+        rows: numbers of the rows, ascending by rank.
     """
     texts = signed.texts[rows]
     equal = np.where(texts == 0, -1, np.unique(texts, return_inverse=True)[1])

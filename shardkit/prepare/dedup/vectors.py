@@ -39,7 +39,7 @@ class NearVectors:
     measure_examples: Measure | None = None
     """Pairs of example ids, as `examples` numbers them -> those that are near; None where examples have no vectors."""
     measure_lists: Measure | None = None
-    """The same of lists."""
+    """The same for lists."""
 
     @classmethod
     def none(cls, num_rows: int) -> NearVectors:
@@ -100,8 +100,10 @@ _Shown = tuple[Indices, Indices, Indices]
 
 
 def _shown(of_image: Indices, signed: Signed, lists: Lists) -> _Shown:
-    """Args:
-    of_image: [M] number of each image, in the order of `signed.image_rows`.
+    """The images of all rows, and which of them each list has.
+
+    Args:
+        of_image: [M] number of each image, in the order of `signed.image_rows`.
     """
     # Images of a row stand together; slices of workers come in any order of rows.
     of_image = of_image[np.argsort(signed.image_rows, kind="stable")]

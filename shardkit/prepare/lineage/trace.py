@@ -68,7 +68,7 @@ class Tracer:
         Returns:
             dataset, id, stage; kind (batch, sequence, example or asset) and asked (the whole id); batch (None, or its
             parts and packs); sequences, examples, assets (each with its rows of provenance); history (for an example
-            that is not in this dataset any more: where it went, as `source` tells it); datasets (what this one was made
+            that is no longer in this dataset: where it went, as `source` tells it); datasets (what this one was made
             from, oldest first).
 
         Raises:

@@ -26,7 +26,7 @@ def stated(provenance: pa.Table) -> pa.ChunkedArray:
 
 
 def originals(provenance: pa.Table, digits: str) -> set[str]:
-    """Whole asset ids of originals, not here any more, that begin with `digits`."""
+    """Whole asset ids that begin with `digits`, of originals that are no longer here."""
     column = provenance["preprocessing"]
     texts = pc.unique(column.filter(pc.fill_null(pc.match_substring(column, _DERIVED + digits), False)))
     parts = (part for text in texts.to_pylist() for part in text.split(","))

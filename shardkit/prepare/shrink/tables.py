@@ -33,9 +33,11 @@ class Renamed:
 
     @classmethod
     def of(cls, examples: pa.Table, derived: pa.Table, *, recipe: str) -> Renamed:
-        """Args:
-        examples: example_id and parent_id of the examples that changed.
-        derived: tables/derived of the run.
+        """The new names, from what a run derived.
+
+        Args:
+            examples: example_id and parent_id of the examples that changed.
+            derived: tables/derived of the run.
         """
         old = pa.table({"asset_id": derived["from_asset_id"], "frame": derived["from_frame"]})
         return cls(

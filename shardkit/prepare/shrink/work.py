@@ -80,9 +80,11 @@ def chunks(unit: int, shard: ShardRef, rows: npt.NDArray[np.int32], places: pa.T
 
 
 def work(job: Job, chunk: Chunk) -> Done:
-    """Raises:
-    IntegrityError: where the shard is damaged.
-    SourceError: where a picture does not decode.
+    """Make the pictures of some rows smaller; run by a worker.
+
+    Raises:
+        IntegrityError: where the shard is damaged.
+        SourceError: where a picture does not decode.
     """
     reader = _reader(job.dataset, job.dataset_id, job.bases, chunk.shard)
     examples, places, derived = [], [], []

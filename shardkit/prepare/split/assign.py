@@ -208,8 +208,10 @@ def _fill(sizes: list[int], filled: list[int], targets: list[Fraction]) -> tuple
 
 
 def check_not_empty(rows_of_split: Mapping[str, int], shares: Mapping[str, Fraction], groups: Groups) -> None:
-    """Raises:
-    ConfigError: where a split got nothing.
+    """Refuse a split without a row.
+
+    Raises:
+        ConfigError: where a split got nothing.
     """
     empty = [name for name, rows in rows_of_split.items() if rows == 0]
     if not empty or groups.rows.num_own == 0:

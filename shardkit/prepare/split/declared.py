@@ -14,8 +14,10 @@ Key = Callable[[Facts], str | None]
 
 
 def check_group_by(group_by: str | None) -> None:
-    """Raises:
-    ConfigError: for an unknown @name, or a REGEX that does not compile or has no group.
+    """Refuse a key that no row can have.
+
+    Raises:
+        ConfigError: for an unknown @name, or a REGEX that does not compile or has no group.
     """
     if group_by is not None:
         group_key(group_by, source="")

@@ -30,9 +30,9 @@ def removed(dataset: Dataset) -> pa.Table:
 
 
 def joined(dataset: Dataset, num_rows: int) -> Indices:
-    """[num_rows] the component that an earlier split of the very input gave each row, as a number; -1 for none.
+    """[num_rows] the component that an earlier split of this same input gave each row, as a number; -1 for none.
 
-    What tied its rows may not be at hand any more: removed duplicates, parents, near pairs.
+    What tied its rows may no longer be at hand: removed duplicates, parents, near pairs.
     """
     if not dataset.has_table("groups"):
         return np.full(num_rows, -1)

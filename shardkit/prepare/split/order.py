@@ -85,7 +85,7 @@ def cut_units(sizes: npt.NDArray[np.int64], components: Indices, *, unit_size: i
 
 
 def _full(ends: npt.NDArray[np.int64], begin: int, unit_size: int) -> int:
-    """Where a unit that begins at `begin` has no room any more."""
+    """Where a unit that begins at `begin` is full."""
     before = int(ends[begin - 1]) if begin else 0
     return min(int(np.searchsorted(ends, before + unit_size, side="right")), begin + UNIT_ROWS)
 

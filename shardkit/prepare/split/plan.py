@@ -38,9 +38,11 @@ class Plan:
     def __init__(
         self, config: SplitConfig, dataset: Dataset, groups: Groups, ledger: Ledger, *, present: Flags | None = None
     ) -> None:
-        """Args:
-        dataset: the input.
-        present: [num_own] rows that are written at all; None for all. The others tie and are placed.
+        """Decide everything.
+
+        Args:
+            dataset: the input.
+            present: [num_own] rows that are written at all; None for all. The others tie and are placed.
         """
         self.config = config
         self.dataset = dataset

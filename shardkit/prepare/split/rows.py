@@ -82,7 +82,7 @@ class Rows:
     near: Pairs
     """[E] values that are near to one another."""
     joined: Indices
-    """[N] component that an earlier split of the very input gave the row, as a number; -1 where there is none."""
+    """[N] component that an earlier split of this same input gave the row, as a number; -1 where there is none."""
     permitted: tuple[Keys, Keys]
     """Values that an earlier split found too frequent to tie by equality, and by nearness."""
     examples: pa.Table
@@ -237,7 +237,7 @@ def _gather(pieces: Sequence[Slice], size: int, config: SplitConfig, on_progress
         read.parents.append(part.parents)
         on_progress(done, len(pieces), "reading")
     if size >= _MANY:
-        # What one worker, this process, needed for it is not needed any more.
+        # With one worker this process did the reading; it needs the model no longer.
         language.forget()
         give_back()
     return read

@@ -115,7 +115,7 @@ class _Frames:
     def _line(self, start: int) -> int | None:
         """Where the line that holds byte `start` of the buffer ends, looked for up to MAX_LINE and a block.
 
-        None where there is no byte any more.
+        None at the end of the file.
         """
         searched = start
         while (end := self._held.find(b"\n", searched)) < 0:

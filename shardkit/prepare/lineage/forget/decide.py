@@ -51,7 +51,7 @@ class Decision:
     elsewhere: Keys
     """Those that lose an origin and stay by another one, ascending."""
     stored: tuple[str, ...]
-    """xxh3-128 of bytes that may stand nowhere any more."""
+    """xxh3-128 of bytes that must not be found anywhere afterwards."""
 
     @property
     def kept(self) -> Marks:

@@ -22,7 +22,7 @@ NOTE = "shardkit-report.json"
 
 
 def run(config: ReportConfig, on_progress: Progress = silent) -> ReportResult:
-    """Write the pages; or find that the very report is there.
+    """Write the pages; or find that the same report is there.
 
     Raises:
         SourceError: where no dataset is.
