@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import metadata as packages
@@ -12,8 +13,8 @@ from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
-from shardkit.digest import canonical_json
 from shardkit.errors import ConfigError
+from shardkit.prepare.ingest.metadata import json_text
 
 _ADDRESS_FIELDS = ("url", "document_url", "page_url", "source_url", "link")
 
@@ -71,7 +72,7 @@ def field_of(metadata: Mapping[str, Any], field: str) -> Any:
 def _named(value: Any) -> str | None:
     if value is None:
         return None
-    text = value if isinstance(value, str) else canonical_json(value).decode()
+    text = value if isinstance(value, str) else json_text(value, Counter())  # counted where the metadata is kept
     return text if text.strip() else None
 
 

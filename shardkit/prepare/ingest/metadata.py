@@ -35,8 +35,24 @@ def encoded(metadata: Mapping[str, Any], changes: Counter[str], *, keep_private:
             return text.decode()
     except TypeError:
         pass  # values of a table that JSON has no type for
+    return _worded(kept, changes)
+
+
+def json_text(value: Any, changes: Counter[str]) -> str:
+    """Canonical JSON of one value; what JSON cannot hold is put into words and counted in `changes`.
+
+    Raises:
+        Bad: where even that is impossible.
+    """
     try:
-        return canonical_json(_plain(kept, changes)).decode()
+        return canonical_json(value).decode()
+    except TypeError:
+        return _worded(value, changes)
+
+
+def _worded(value: Any, changes: Counter[str]) -> str:
+    try:
+        return canonical_json(_plain(value, changes)).decode()
     except TypeError as error:
         raise Bad("wrong_type", f"a field cannot be kept as JSON: {plain(str(error))}") from None
 

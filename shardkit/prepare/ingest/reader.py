@@ -129,6 +129,10 @@ class Reader:
         found = self.first_there(texts, folder)
         return texts[0] if found is None else found
 
+    def is_mapped(self, address: str) -> bool:
+        """Whether a map says where the picture of an address lies."""
+        return address in self._urls
+
     def first_there(self, texts: Sequence[str], folder: str) -> str | None:
         """The first of several paths and addresses under which an image lies; None where none does.
 

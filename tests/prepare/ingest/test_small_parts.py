@@ -71,6 +71,8 @@ def test_a_value_that_cannot_be_kept_is_a_reason():
         ("page.site", "", {"page": {"site": 7}}, "7"),
         ("page.site", "", {"page.site": "dots"}, "dots"),
         ("page.site", "", {"page": "x"}, None),
+        ("price", "", {"price": decimal.Decimal("1.50")}, '"1.50"'),
+        ("blob", "", {"blob": b"x"}, '"eA=="'),
     ],
 )
 def test_group_by(field, path, metadata, expected):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shardkit.errors import SourceError
@@ -43,7 +44,7 @@ class Folders:
 
     def __init__(self) -> None:
         self._names: dict[str, frozenset[str]] = {}
-        self._shared: dict[str, list[str]] = {}
+        self._shared: dict[str, tuple[InputFile, ...]] = {}
 
     def tables_beside(self, archive: InputFile) -> tuple[InputFile, ...]:
         """The tables of an archive: that of its own name, else those of its folder that belong to no other archive."""
@@ -52,27 +53,24 @@ class Folders:
             self._names[folder] = frozenset(os.listdir(folder))
         own = f"{_stem(name)}{_SUFFIX}"
         if own in self._names[folder]:
-            found = [own] if _is_plain_file(os.path.join(folder, own)) else []
-        else:
-            found = self._of_all(folder)
-        above = archive.name.rpartition("/")[0]
-        return tuple(
-            InputFile(name=f"{above}/{one}" if above else one, path=path, size=os.path.getsize(path))
-            for one in found
-            for path in [os.path.join(folder, one)]
-        )
-
-    def _of_all(self, folder: str) -> list[str]:
-        """The tables in a folder that are of no archive of their name and have the columns to say of which they are."""
+            return (_beside(archive, own),) if _is_plain_file(os.path.join(folder, own)) else ()
         if folder not in self._shared:
-            stems = {_stem(name) for name in self._names[folder] if name.endswith(_ARCHIVES)}
-            paths = {
-                name: os.path.join(folder, name)
-                for name in sorted(self._names[folder])
-                if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX) not in stems
-            }
-            self._shared[folder] = [n for n, path in paths.items() if _is_plain_file(path) and _has_columns(path)]
+            self._shared[folder] = tuple(_beside(archive, name) for name in self._of_all(folder))
         return self._shared[folder]
+
+    def _of_all(self, folder: str) -> Iterator[str]:
+        """The tables in a folder that are of no archive of their name and have the columns to say of which they are."""
+        stems = {_stem(name) for name in self._names[folder] if name.endswith(_ARCHIVES)}
+        for name in sorted(self._names[folder]):
+            path = os.path.join(folder, name)
+            if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX) not in stems and _is_plain_file(path) and _has_columns(path):  # fmt: skip
+                yield name
+
+
+def _beside(archive: InputFile, name: str) -> InputFile:
+    above = archive.name.rpartition("/")[0]
+    path = os.path.join(os.path.dirname(archive.path), name)
+    return InputFile(name=f"{above}/{name}" if above else name, path=path, size=os.path.getsize(path))
 
 
 def _is_plain_file(path: str) -> bool:
@@ -104,7 +102,7 @@ def read(archive: InputFile, keys: Collection[str], *, salvage: bool) -> Rows:
     for table in archive.beside:
         is_own = table.name.rpartition("/")[2].removesuffix(_SUFFIX) == _stem(archive.name.rpartition("/")[2])
         try:
-            for row in _rows(table):
+            for row in _rows(table, None if is_own else {*keys, *by_base}):
                 if isinstance(row, Bad):
                     changes["side_table_row_unreadable"] += 1
                     continue
@@ -132,9 +130,26 @@ def read(archive: InputFile, keys: Collection[str], *, salvage: bool) -> Rows:
     return Rows(by_key=by_key, changes=changes)
 
 
-def _rows(table: InputFile) -> Iterator[Row | Bad]:
+def _rows(table: InputFile, keys: Collection[str] | None) -> Iterator[Row | Bad]:
+    """The rows of a table; with `keys` those of one of them alone, found by a look at their column."""
     with pq.ParquetFile(table.path) as parquet:
         if _KEY not in parquet.schema_arrow.names:
             return
-        for batch in parquet.iter_batches(batch_size=_BATCH, use_threads=False):
-            yield from rows(batch)
+        kind = parquet.schema_arrow.field(_KEY).type
+        known = None
+        if keys is not None and (
+            pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+        ):
+            known = pa.array(keys, pa.string())
+        for group in range(parquet.num_row_groups):
+            wanted = None
+            if known is not None:
+                column = parquet.read_row_group(group, columns=[_KEY], use_threads=False).column(0)
+                wanted = pc.is_in(column.cast(pa.string()), value_set=known)
+                if not pc.any(wanted).as_py():
+                    continue
+            place = 0
+            for batch in parquet.iter_batches(batch_size=_BATCH, row_groups=[group], use_threads=False):
+                mask = None if wanted is None else wanted.slice(place, batch.num_rows).combine_chunks()
+                place += batch.num_rows
+                yield from rows(batch if mask is None else batch.filter(mask))

@@ -34,7 +34,7 @@ from shardkit.prepare.ingest.config import IngestConfig
 from shardkit.prepare.ingest.containers.strict_json import parse
 from shardkit.prepare.ingest.draft import Draft
 from shardkit.prepare.ingest.formats.chat_spellings import Turns, branches, continued, exchanged, is_tree, spoken
-from shardkit.prepare.ingest.formats.chat_turns import PLACEHOLDER, ROLES, Talk, carried, joined
+from shardkit.prepare.ingest.formats.chat_turns import PLACEHOLDER, ROLES, Talk, carried, full, joined
 from shardkit.prepare.ingest.formats.fields import annotator_of, found, text_field
 from shardkit.prepare.ingest.formats.image_value import image_ref
 from shardkit.prepare.ingest.reader import Reader
@@ -47,10 +47,11 @@ FIELDS = ("conversations", "chosen", "rejected", "text", "images")
 
 _IMAGES = ("images", "image", "image_bytes")
 _ANSWERS = ("output", "completion", "response", "answer")
-_QUESTIONS = ("prompt", "question", "instruction")
+_QUESTIONS = ("prompt", "question", "instruction", "query")
 
 _BESIDE = ("input", "context")
 """What stands beside an instruction and belongs to it: Alpaca's and Dolly's word for it."""
+_SYSTEM = "system_prompt"
 _TREE = "message_tree_id"
 
 Row = Mapping[str, Any]
@@ -109,7 +110,7 @@ def _draft(record: Record, row: Row, config: IngestConfig) -> Draft:
         Bad: with the reason.
     """
     names = {name: config.fields.get(name, name) for name in FIELDS}
-    talk = Talk(changes=record.changes, asks=bool(carried(row.get("gt"))))
+    talk = Talk(changes=record.changes, asks=full(row.get("gt")))
     pictures = next((name for name in (names["images"], *_IMAGES) if row.get(name) not in (None, "", b"", [])), None)
     if pictures is not None:
         entries = row[pictures] if isinstance(row[pictures], list) else [row[pictures]]
@@ -165,10 +166,11 @@ def _turns(value: Any, talk: Talk) -> Any:
 
 def _shown_first(turns: Turns, talk: Talk) -> Turns:
     """`turns` with the images of the row before the first question, where no mark says where they stand."""
-    first = turns[0].get("content")
-    if not talk.num_given or turns[0].get("role") != "user" or not isinstance(first, str) or any(map(_shows, turns)):
+    place = next((k for k, turn in enumerate(turns) if turn.get("role") == "user"), 0)
+    first = turns[place].get("content")
+    if not talk.num_given or not isinstance(first, str) or any(map(_shows, turns)):
         return turns
-    return [{**turns[0], "content": PLACEHOLDER * talk.num_given + first}, *turns[1:]]
+    return [*turns[:place], {**turns[place], "content": PLACEHOLDER * talk.num_given + first}, *turns[place + 1 :]]
 
 
 def _shows(turn: Mapping[str, Any]) -> bool:
@@ -179,7 +181,7 @@ def _shows(turn: Mapping[str, Any]) -> bool:
 def _dialogue(
     row: Row, used: list[str], turns: Any, name: str, talk: Talk
 ) -> tuple[list[str], list[Segment], list[Relation]]:
-    opening = {field: segment for field, segment in _opening(row) if field not in used}
+    opening = {field: segment for field, segment in _opening(row, talk) if field not in used}
     segments = [*opening.values(), *talk.segments(turns, name)]
     shown = tuple(range(len(talk.images)))
     relation = Relation(
@@ -201,7 +203,7 @@ def _pair(
             used += asked
         elif all(texts := [spoken(side) for side in sides]):
             sides = texts
-    opening = {field: segment for field, segment in _opening(row) if field not in used}
+    opening = {field: segment for field, segment in _opening(row, talk) if field not in used}
     segments: list[Segment] = []
     relations: list[Relation] = []
     for part, name, side in zip(("chosen", "rejected"), used, sides, strict=False):
@@ -221,10 +223,10 @@ def _pair(
     return [*used, *opening], segments, relations
 
 
-def _opening(row: Row) -> Iterator[tuple[str, Segment]]:
+def _opening(row: Row, talk: Talk) -> Iterator[tuple[str, Segment]]:
     """What a row says before its turns, by field: tools, and the system's text."""
     for name in ("tools", "system"):
-        text = carried(row.get(name))
+        text = carried(row.get(name), talk.changes)
         if text is not None and (name == "tools" or isinstance(row[name], str)):
             yield name, Segment(kind="text", text=text, role="system", name="tools" if name == "tools" else None)
 
@@ -274,6 +276,9 @@ def _question(row: Row, turns: str | None) -> tuple[list[str], Turns]:
         used.append(beside)
         text = f"{value}\n{row[beside]}" if row[beside] else value
     before: Turns = []
+    if full(row.get(_SYSTEM)) and "system" not in row:
+        used.append(_SYSTEM)
+        before.append({"role": "system", "content": row[_SYSTEM]})
     history = row.get("history")
     if isinstance(history, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in history):
         used.append("history")

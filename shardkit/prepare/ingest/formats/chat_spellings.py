@@ -1,6 +1,7 @@
 """Dialogues that are not written as a list of turns: exchanges, texts with the marks of speakers, trees of messages.
 
 [{"user": "...", "assistant": "..."}, ...]             The Cauldron and FineVision, in `texts` beside `images`; Firefly
+                                                           with human, Capybara with input and output
 "\\n\\nHuman: ...\\n\\nAssistant: ..."                     HH-RLHF
 {"prompt": {"text", "role", "replies": [...]}, ...}    OpenAssistant
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 Turns = list[dict[str, Any]]
 
-_EXCHANGES = (("user", "assistant"), ("human", "assistant"))
+_EXCHANGES = (("user", "assistant"), ("human", "assistant"), ("input", "output"), ("question", "answer"))
 """(question, answer) as the fields of an exchange are called."""
 _SPEAKERS = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
 

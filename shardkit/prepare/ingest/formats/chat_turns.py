@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardkit.digest import canonical_json
 from shardkit.prepare.ingest.draft import ImageRef
 from shardkit.prepare.ingest.formats.image_value import image_ref
+from shardkit.prepare.ingest.metadata import json_text
 from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.records import Segment
 
@@ -99,12 +99,12 @@ class Talk:
     def _turn(self, turn: Mapping[str, Any], role: str, number: int, part: str, *, place: bool) -> Iterator[Segment]:
         """The segments of a turn; with `place` one of the assistant may be empty."""
         content = turn.get("content", turn.get("value"))
-        names = {name: next((f for f in fields if _full(turn.get(f))), "") for name, fields in _CARRIED.items()}
+        names = {name: next((f for f in fields if full(turn.get(f))), "") for name, fields in _CARRIED.items()}
         reasoning, calls, tools = (
-            carried(turn.get(names[name])) for name in ("reasoning_content", "tool_calls", "tools")
+            carried(turn.get(names[name]), self.changes) for name in ("reasoning_content", "tool_calls", "tools")
         )
-        if turn.get("from", turn.get("role")) in _CALLS and _full(content):
-            content, calls = "", carried(content)
+        if turn.get("from", turn.get("role")) in _CALLS and full(content):
+            content, calls = "", carried(content, self.changes)
         place = place and role == "assistant"
         pieces = self._pieces(content, role, number, needed=not (calls or tools or place or role == "tool"))
         if role == "assistant" and reasoning is None and pieces and isinstance(pieces[0], str):
@@ -121,9 +121,7 @@ class Talk:
         ):
             raise Bad("empty_turn", f"turn {number} of {role} is empty")
         more = {
-            key: v
-            for key, v in turn.items()
-            if key not in (*_SAID, "weight") and key not in names.values() and _full(v)
+            key: v for key, v in turn.items() if key not in (*_SAID, "weight") and key not in names.values() and full(v)
         }
         if more:
             self.fields.append({"turn": number, **({"part": part} if part else {}), "fields": more})
@@ -158,7 +156,7 @@ class Talk:
         if isinstance(content, list) and all(isinstance(part, dict) and "type" in part for part in content):
             return self._parted(content, number)
         if role == "tool" and content is not None:  # a result that was not written out as text
-            return [canonical_json(content).decode()]
+            return [json_text(content, self.changes)]
         raise Bad("wrong_type", f"turn {number} has no text as its content")
 
     def _marked(self, text: str) -> list[str | int]:
@@ -193,7 +191,7 @@ class Talk:
         return pieces
 
     def _image(self, part: Mapping[str, Any], number: int) -> int:
-        value = next((part[name] for name in ("image_url", "image", "url", "path") if _full(part.get(name))), None)
+        value = next((part[name] for name in ("image_url", "image", "url", "path") if full(part.get(name))), None)
         if isinstance(value, dict) and isinstance(value.get("url"), str):
             value = value["url"]
         if value is None:
@@ -222,12 +220,13 @@ def _role(turn: Mapping[str, Any], number: int) -> str:
     return ROLES[name.lower()]
 
 
-def _full(value: Any) -> bool:
+def full(value: Any) -> bool:
+    """Whether a field holds anything."""
     return value is not None and value not in ("", [], {})
 
 
-def carried(value: Any) -> str | None:
+def carried(value: Any, changes: Counter[str]) -> str | None:
     """What a field carries, as text: lists and objects as canonical JSON; None for nothing."""
-    if not _full(value):
+    if not full(value):
         return None
-    return value if isinstance(value, str) else canonical_json(value).decode()
+    return value if isinstance(value, str) else json_text(value, changes)

@@ -16,7 +16,8 @@ def image_of(picture: Picture, *, folder: str, base: str, reader: Reader) -> Ima
     """The image that a page in `folder` (relative to the input root) names: the first of its addresses that is there.
 
     A path is looked for below the page's folder, then below the roots of --images, and as it stands before its escapes
-    are decoded and its query is cut off. It never leads out of the roots.
+    are decoded and its query is cut off. It never leads out of the roots. Of addresses behind the first one only those
+    count that a map knows.
     """
     told: dict[str, tuple[str, str | None]] = {}
     for stated in (picture.src, *picture.others):
@@ -26,7 +27,9 @@ def image_of(picture: Picture, *, folder: str, base: str, reader: Reader) -> Ima
         if is_address(address):
             full = f"https:{address}" if address.startswith("//") else address
             for place in (full, _bare(full)):
-                told.setdefault(place, (full, base_name(full)))
+                # Looking for digests of all sizes that a page offers would take longer than reading it.
+                if stated == picture.src or reader.is_mapped(place):
+                    told.setdefault(place, (full, base_name(full)))
         else:
             for place in _places(address, folder):
                 told.setdefault(place, (stated, base_name(place)))

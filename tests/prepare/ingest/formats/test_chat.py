@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -169,6 +170,21 @@ def test_what_no_segment_holds_is_metadata(tmp_path):
     }
 
 
+def test_what_a_table_holds_and_json_does_not_is_put_into_words(tmp_path):
+    calls = [{"name": "f", "blob": b"\xff", "price": Decimal("1.50")}]
+    turns = [
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "content": {"b": b"r"}},
+    ]
+    got = draft({"messages": turns, "tools": b"x", "gt": Decimal(1)}, tmp_path)
+    told = '[{"blob":"/w==","name":"f","price":"1.50"}]'
+    assert [text for _, _, text in shape(got)] == ['"eA=="', "q", told, '{"b":"cg=="}']
+    assert got.changes["bytes_as_base64"] == 3
+    with pytest.raises(Bad, match="a field cannot be kept as JSON"):
+        draft({"messages": [USER, ANSWER], "tools": [object()]}, tmp_path)
+
+
 @pytest.mark.parametrize("empty", ["", None, [], [{"type": "text", "text": ""}]])
 def test_a_result_that_is_empty_keeps_its_place(tmp_path, empty):
     calls = {"role": "assistant", "tool_calls": [{"name": "f"}, {"name": "g"}]}
@@ -191,6 +207,8 @@ def test_a_result_that_is_empty_keeps_its_place(tmp_path, empty):
         {"texts": [{"user": "q", "assistant": "a"}]},
         {"conversation": [{"human": "q", "assistant": "a"}]},
         {"conversation": [USER, ANSWER]},
+        {"conversation": [{"input": "q", "output": "a"}]},
+        {"query": "q", "response": "a", "system_prompt": ""},
     ],
 )
 def test_question_and_answer_in_fields_of_their_own(tmp_path, row):
@@ -199,8 +217,8 @@ def test_question_and_answer_in_fields_of_their_own(tmp_path, row):
 
 @pytest.mark.parametrize("beside", ["input", "context"])
 def test_what_stands_beside_an_instruction_belongs_to_it(tmp_path, beside):
-    got = draft({"instruction": "do", beside: "it", "output": "a", "category": "qa"}, tmp_path)
-    assert [text for _, _, text in shape(got)] == ["do\nit", "a"]
+    got = draft({"instruction": "do", beside: "it", "output": "a", "category": "qa", "system_prompt": "s"}, tmp_path)
+    assert shape(got) == [("system", None, "s"), ("user", None, "do\nit"), ("assistant", None, "a")]
     assert got.metadata == {"category": "qa"}
 
 
