@@ -95,6 +95,17 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return apply
 
 
+def choice_option(
+    name: str, meanings: Mapping[str, str], about: str = "", *, default: str | None = None
+) -> Callable[[Command], Command]:
+    """An option that takes a key of `meanings`; its help says what each of them means."""
+    said = "; ".join(f"{choice}: {meaning}" for choice, meaning in meanings.items())
+    choices = click.Choice(list(meanings))
+    return click.option(
+        name, type=choices, default=default, show_default=default is not None, help=f"{about} {said}.".lstrip()
+    )
+
+
 cache_option = click.option(
     "--cache",
     type=click.Path(path_type=Path),

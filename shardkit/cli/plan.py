@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from shardkit.cli.common import (
+    choice_option,
     dataset_argument,
     global_batch_option,
     limit_options,
@@ -42,13 +43,7 @@ from shardkit.store.remote import RemoteSettings
 @global_batch_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @packer_option
-@click.option(
-    "--tail",
-    type=click.Choice(list(TAILS)),
-    default="drop",
-    show_default=True,
-    help="; ".join(f"{name}: {meaning}" for name, meaning in TAILS.items()) + ".",
-)
+@choice_option("--tail", TAILS, default="drop")
 @click.option(
     "--mixture",
     type=click.Path(path_type=Path),

@@ -12,6 +12,7 @@ import orjson
 
 from shardkit.cli.common import (
     base_option,
+    choice_option,
     global_batch_option,
     limit_options,
     max_tokens_option,
@@ -47,7 +48,7 @@ LINES = 10
 
 
 @click.command("train")
-@click.option("--task", type=click.Choice(list(TASKS)), help="; ".join(f"{k}: {v}" for k, v in TASKS.items()) + ".")
+@choice_option("--task", TASKS)
 @click.option("--data", type=click.Path(path_type=Path), help="A tokenized dataset.")
 @click.option("--steps", type=click.IntRange(min=1), help="The step after which the run ends.")
 @click.option(
@@ -84,13 +85,7 @@ LINES = 10
     metavar="FILE.toml",
     help="Shares of the sources, as for `shardkit plan`. [default: everything once an epoch]",
 )
-@click.option(
-    "--decoder",
-    type=click.Choice(list(DECODERS)),
-    default="pillow",
-    show_default=True,
-    help="Pixels of stored pictures. " + "; ".join(f"{k}: {v}" for k, v in DECODERS.items()) + ".",
-)
+@choice_option("--decoder", DECODERS, "Pixels of stored pictures.", default="pillow")
 @click.option(
     "--micro-steps",
     type=click.IntRange(min=1),
@@ -100,13 +95,7 @@ LINES = 10
 )
 @click.option("--lr", type=float, default=1e-3, show_default=True, help="Learning rate after the warm-up.")
 @click.option("--warmup", type=click.IntRange(min=0), default=20, show_default=True, help="Steps of the warm-up.")
-@click.option(
-    "--schedule",
-    type=click.Choice(list(SCHEDULES)),
-    default="constant",
-    show_default=True,
-    help="Of the learning rate. " + "; ".join(f"{k}: {v}" for k, v in SCHEDULES.items()) + ".",
-)
+@choice_option("--schedule", SCHEDULES, "Of the learning rate.", default="constant")
 @click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Of matrices.")
 @click.option("--clip", type=float, default=1.0, show_default=True, help="Largest norm of the gradient.")
 @click.option("--freeze", type=click.Choice(PARTS), multiple=True, help="A part that keeps its weights. Repeatable.")
@@ -152,20 +141,8 @@ LINES = 10
 @click.option(
     "--tensorboard", type=click.Path(path_type=Path), metavar="DIR", help="Write the log's numbers for TensorBoard too."
 )
-@click.option(
-    "--device",
-    type=click.Choice(list(DEVICES)),
-    default="cpu",
-    show_default=True,
-    help="Where the run computes. " + "; ".join(f"{k}: {v}" for k, v in DEVICES.items()) + ".",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(list(PRECISIONS)),
-    default="fp32",
-    show_default=True,
-    help="What a step computes with. " + "; ".join(f"{k}: {v}" for k, v in PRECISIONS.items()) + ".",
-)
+@choice_option("--device", DEVICES, "Where the run computes.", default="cpu")
+@choice_option("--precision", PRECISIONS, "What a step computes with.", default="fp32")
 @click.option("--compile", is_flag=True, help="Compile the feed-forward layers (torch.compile).")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")
 @click.option(
