@@ -1,5 +1,6 @@
 """Files that were never ingested: as they were written by other libraries, packed like a dataset, resumed with less."""
 
+import gc
 import io
 import json
 import pickle
@@ -363,7 +364,7 @@ def test_a_format_for_others_changes_nothing_and_a_transform_does(rows):
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_data_loader_restores_what_was_said_to_be_enough(tars, workers):
+def test_a_stateful_data_loader_restores_what_was_said_to_be_enough(tars, workers, monkeypatch):
     whole = seen(make(WebDatasetTars(tars)))
     arriving = iter(stateful := StatefulDataLoader(make(WebDatasetTars(tars)), batch_size=None, num_workers=workers))
     before = seen([next(arriving), next(arriving)])
@@ -375,8 +376,11 @@ def test_a_stateful_data_loader_restores_what_was_said_to_be_enough(tars, worker
     assert before + seen(taken) == whole
     refused = StatefulDataLoader(make(WebDatasetTars(tars)), batch_size=None, num_workers=workers)
     refused.load_state_dict(state)
+    # torchdata tells workers of a loader that could not begin nothing, and waits five seconds for each.
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.1)
     with pytest.raises(ResumeError, match="is all that is promised here"):
         next(iter(refused))
+    gc.collect()
 
 
 def test_the_first_pass_decodes_neither_plain_jpegs_nor_plain_pngs(tars, pairs, monkeypatch):
