@@ -11,6 +11,7 @@ from shardkit.cli.common import (
     dry_run_option,
     json_option,
     options,
+    output_option,
     overwrite_option,
     parse_pairs,
     progress_bar,
@@ -19,11 +20,10 @@ from shardkit.cli.common import (
     shard_options,
     workers_option,
 )
-from shardkit.cli.ingest import print_answer
+from shardkit.cli.ingest import print_answer, raw_options
 from shardkit.errors import ConfigError
 from shardkit.prepare.import_ import IMPORTS
 from shardkit.prepare.import_.run import FORMATS, ImportConfig, run
-from shardkit.prepare.ingest.config import MISSING_IMAGE
 
 EPILOG = """\b
 Sets:
@@ -37,35 +37,15 @@ Example:
   shardkit import --from mds laion_mds --as caption --field caption=TEXT -o work/laion
 """
 _FILE = click.Path(path_type=Path)
-_size = click.IntRange(min=1)
 
 
 @click.command("import", epilog=EPILOG)
 @click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1, required=True)
 @click.option("--from", "kind", type=click.Choice(list(IMPORTS)), required=True, help="What wrote the set.")
-@click.option("-o", "--out", "output", type=_FILE, help="The dataset to write. [required without --dry-run]")
+@output_option
 @click.option("--as", "format_name", type=click.Choice(FORMATS), help="What its rows are. [default: as they show]")
 @shard_options
-@click.option("--source", metavar="NAME", help="Name of the source. [default: that of the input folder]")
-@click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
-@click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")
-@click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance.")
-@click.option("--images", type=_FILE, multiple=True, metavar="DIR",
-              help="Where image paths lie, of a set that has paths instead of pictures. Repeatable. [default: the folder of each file]")  # fmt: skip
-@click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
-              help="Local files of addresses, as of `shardkit ingest`. Repeatable.")  # fmt: skip
-@click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
-@click.option("--group-by", metavar="FIELD",
-              help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
-@click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
-              help="What a bad row does.")  # fmt: skip
-@click.option("--on-missing-image", type=click.Choice(MISSING_IMAGE),
-              help="What an image that cannot be used does. [default: drop-image for interleaved documents, else drop-document]")  # fmt: skip
-@click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
-              help="Commit nothing where more rows are bad; judged from 1,000 rows on.")  # fmt: skip
-@click.option("--limit", type=_size, metavar="N", help="Read at most N rows.")
-@click.option("--salvage", is_flag=True, help="Keep the whole rows before the damage of a cut or broken file.")
-@click.option("--keep-metadata", is_flag=True, help="Store images with their EXIF, comments and other baggage.")
+@raw_options
 @options(workers_option, overwrite_option, dry_run_option, json_option, quiet_option)
 def command(
     *, kind: str, paths: tuple[Path, ...], format_name: str | None, as_json: bool, quiet: bool, **given: Any

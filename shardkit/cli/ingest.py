@@ -79,6 +79,33 @@ class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic befo
         return value
 
 
+raw_options = options(
+    click.option("--source", metavar="NAME", help="Name of the source. [default: that of the input folder]"),
+    click.option("--revision", metavar="R", help="Revision of the source, for provenance."),
+    click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance."),
+    click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance."),
+    click.option("--images", type=_FILE, multiple=True, metavar="DIR",
+                 help="Where image paths lie; nothing else is opened. Repeatable. [default: the folder of each input]"),
+    click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
+                 help='Local files of addresses, which are never fetched: JSON lines of {"url", "file"}, or tables, tars '
+                      "and folders of img2dataset. Repeatable."),
+    click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN",
+                 help="Which column plays a part. Repeatable."),
+    click.option("--group-by", metavar="FIELD",
+                 help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX."),
+    click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
+                 help="What a bad record does."),
+    click.option("--on-missing-image", type=click.Choice(MISSING_IMAGE),
+                 help="What an image that cannot be used does. [default: drop-image for interleaved documents, else drop-document]"),
+    click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
+                 help="Commit nothing where more records are bad; judged from 1,000 records on."),
+    click.option("--limit", type=_size, metavar="N", help="Read at most N records."),
+    click.option("--salvage", is_flag=True, help="Keep the whole records before the damage of a cut or broken input."),
+    click.option("--keep-metadata", is_flag=True, help="Store images with their EXIF, comments and other baggage."),
+)  # fmt: skip
+"""Of the two commands that read what is no dataset yet: ingest and import."""
+
+
 @click.command(epilog=EPILOG)
 @click.argument("format", metavar="FORMAT", type=_FormatOrPath([AUTO, *SOURCES]))
 @click.argument("paths", metavar="PATH...", type=_FILE, nargs=-1)
@@ -93,38 +120,16 @@ class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic befo
 @click.option("--unit-size", type=_size, default=UNIT_BYTES, show_default=True, metavar="BYTES",
               help="Input of one unit of work; shards do not cross units.")  # fmt: skip
 @click.option("--recipe", metavar="NAME|FILE",
-              help="A public dataset by name, or a TOML file: gives FORMAT, columns, licence, group and revision; options "
-                   "that are given win.")  # fmt: skip
-@click.option(
-    "--source", metavar="NAME", help="Name of the source. [default: the recipe's, or that of the input folder]"
-)
-@click.option("--revision", metavar="R", help="Revision of the source, for provenance.")
-@click.option("--retrieved-at", metavar="WHEN", help="When the source was fetched, for provenance.")
-@click.option("--licence", "--license", metavar="L", help="Licence of the assets, for provenance.")
-@click.option("--images", type=_FILE, multiple=True, metavar="DIR",
-              help="Where image paths lie; nothing else is opened. Repeatable. [default: the folder of each input]")  # fmt: skip
-@click.option("--url-map", "url_maps", type=_FILE, multiple=True, metavar="FILE",
-              help='Local files of addresses, which are never fetched: JSON lines of {"url", "file"}, or tables, tars and '
-                   "folders of img2dataset. Repeatable.")  # fmt: skip
-@click.option("--field", "fields", multiple=True, metavar="NAME=COLUMN", help="Which column plays a part. Repeatable.")
+              help="A public dataset by name, or a TOML file: gives FORMAT, columns, source, licence, group and revision; "
+                   "options that are given win.")  # fmt: skip
+@raw_options
 @click.option("--label-vocab", type=_FILE, metavar="FILE",
               help="What token ids of labels stand for, one a line; recorded, and spelled out by paddleocr.")  # fmt: skip
-@click.option("--group-by", metavar="FIELD",
-              help="What a split may not divide: a metadata field, @source, @domain, @path or @path:REGEX.")  # fmt: skip
-@click.option("--on-error", type=click.Choice(["exclude", "fail"]), default="exclude", show_default=True,
-              help="What a bad record does.")  # fmt: skip
-@click.option("--on-missing-image", type=click.Choice(MISSING_IMAGE),
-              help="What an image that cannot be used does. [default: drop-image for interleaved documents, else drop-document]")  # fmt: skip
 @click.option("--on-missing-label", type=click.Choice(MISSING_LABEL), default="exclude", show_default=True,
               help="What an image without text does (ocr).")  # fmt: skip
-@click.option("--max-bad", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
-              help="Commit nothing where more records are bad; judged from 1,000 records on.")  # fmt: skip
-@click.option("--limit", type=_size, metavar="N", help="Read at most N records.")
 @click.option("--new-since", type=_FILE, multiple=True, metavar="OLD",
               help="Leave out what this dataset was made from, when a dump has grown; `shardkit concat OLD NEW` joins the two. "
                    "Its inputs are compared and not decoded. Repeatable.")  # fmt: skip
-@click.option("--salvage", is_flag=True, help="Keep the whole records before the damage of a cut or broken input.")
-@click.option("--keep-metadata", is_flag=True, help="Store images with their EXIF, comments and other baggage.")
 @click.option("--max-pixels", type=_size, default=MediaLimits().max_pixels, show_default=True)
 @click.option("--max-image-bytes", type=_size, default=MediaLimits().max_bytes, show_default=True)
 @click.option("--max-aspect", type=_size, default=MediaLimits().max_aspect, show_default=True,
