@@ -27,6 +27,7 @@ GRID = (1000.0, 1000.0)
 """Height and width that coordinates count on."""
 
 _NUM_FIELDS = 10
+_WHOLE = re.compile(r"-?[0-9]+")
 _OBJECT = re.compile(r"##LT[A-Za-z]+##")
 _STEM = re.compile(r"^(?:\d+\.tar_)?(?P<document>.+?)\.gz_.+_(?P<page>\d+)$")
 
@@ -34,7 +35,7 @@ _STEM = re.compile(r"^(?:\d+\.tar_)?(?P<document>.+?)\.gz_.+_(?P<page>\d+)$")
 def is_page(text: str) -> bool:
     """Whether the first line is one of DocBank's: no other text has nine tabs and seven numbers in these places."""
     fields = text.split("\n", 1)[0].split("\t")
-    return len(fields) == _NUM_FIELDS and all(value.isascii() and value.isdigit() for value in fields[1:8])
+    return len(fields) == _NUM_FIELDS and all(map(_WHOLE.fullmatch, fields[1:8]))
 
 
 def read(data: bytes, changes: Counter[str]) -> Label:
@@ -94,7 +95,7 @@ def _tokens(text: str) -> Iterator[tuple[str, tuple[float, ...], str]]:
         if len(fields) != _NUM_FIELDS:
             raise Bad("bad_label", f"line {number} has {len(fields)} of {_NUM_FIELDS} fields: {plain(line, 40)}")
         corners = fields[1:5]
-        if not all(value.lstrip("-").isascii() and value.lstrip("-").isdigit() for value in corners):
+        if not all(map(_WHOLE.fullmatch, corners)):
             raise Bad("bad_label", f"line {number} has no box: {plain(line, 40)}")
         yield fields[0], tuple(map(float, corners)), fields[9].rstrip("\r")
 

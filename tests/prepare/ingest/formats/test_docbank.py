@@ -65,6 +65,7 @@ def test_the_whole_set_keeps_texts_and_pictures_in_folders_of_their_own(tmp_path
     [
         (PAGE + "cut\t1\t2", "bad_label", "line 6 has 3 of 10"),
         (PAGE.replace("\t100\t200\t", "\tx\t200\t"), "bad_label", "has no box"),
+        (PAGE.replace("\t100\t200\t", "\t--1\t200\t"), "bad_label", "has no box"),
         (token("##LTFigure##", 1, 1, 2, 2, "figure"), "empty_text", "no token"),
     ],
 )
@@ -94,3 +95,8 @@ def test_blank_lines_are_nothing_and_tokens_without_a_sign_are_no_words():
     changes: Counter[str] = Counter()
     label = docbank.read(f"{row.format('A')}\n{row.format('')}{row.format('B')}\n\n".encode(), changes)
     assert (label.text, changes) == ("A B", {"word_blank": 1})
+
+
+def test_a_page_is_known_by_a_first_token_that_begins_outside_of_it():
+    assert docbank.is_page("##LTFigure##\t-3\t0\t5\t5\t0\t0\t0\tdefault\tfigure\n")
+    assert not docbank.is_page("a\t-\t0\t5\t5\t0\t0\t0\tdefault\tfigure\n")
