@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardkit.prepare.ingest.draft import ImageRef
@@ -84,7 +84,10 @@ class Talk:
             role = _role(turn, number)
             if role not in _FOLLOWS[before]:
                 raise Bad("turn_order", f"turn {number} is of {role} after {before or 'nothing'}")
-            segments += self._turn(turn, role, number, part, place=self.asks and number == len(value))
+            said = [*self._turn(turn, role, number, part, place=self.asks and number == len(value))]
+            if role == before and segments:
+                segments += _border(segments[-1], said)
+            segments += said
             before = role
         answers = [segment for segment in segments if segment.role == "assistant"]
         if not answers or before in ("user", "system"):
@@ -206,6 +209,14 @@ class Talk:
         """The next image of the row's field; where there are too few the count at the end says so."""
         self._shown += 1
         return self._shown - 1
+
+
+def _border(last: Segment, said: list[Segment]) -> Iterator[Segment]:
+    """What parts two turns of one role where an image stands at their border: a text behind a text begins a turn."""
+    if last.image is not None:
+        yield replace(last, kind="text", text="", image=None)
+    if said and said[0].image is not None:
+        yield replace(said[0], kind="text", text="", image=None)
 
 
 def joined(part: str, name: str) -> str | None:

@@ -139,6 +139,22 @@ def test_both_sides_of_a_pair_show_the_pictures_of_the_row(tmp_path):
     assert [r.images for r in got.relations] == [(0,), (0,)]
 
 
+def test_results_side_by_side_stay_two_where_an_image_stands_between(tmp_path):
+    see, text = {"type": "image_url", "image_url": URI}, {"type": "text", "text": "t"}
+    call = {"role": "assistant", "tool_calls": [{"name": "f"}]}
+
+    def results(*contents):
+        turns = [{"role": "tool", "content": content} for content in contents]
+        got = draft({"messages": [USER, call, *turns, ANSWER]}, tmp_path)
+        return [said for role, said in pictures(got) if role == "tool"]
+
+    assert results([text], [see]) == ["t", "", 0]
+    assert results([see], [text]) == [0, "", "t"]
+    assert results([see], [see]) == [0, "", "", 1]
+    assert results([see, text], [text, see], [text]) == [0, "t", "t", 1, "", "t"]
+    assert results([text], [text]) == ["t", "t"]
+
+
 @pytest.mark.parametrize(("marks", "images"), [(0, 1), (2, 1), (1, 2)])
 def test_marks_and_pictures_must_agree(tmp_path, marks, images):
     row = {"messages": [{"role": "user", "content": "q" + "<image>" * marks}, ANSWER], "images": [URI] * images}
