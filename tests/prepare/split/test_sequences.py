@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,10 +28,19 @@ from tests.prepare.split.builders import books, files, places, split
 from tests.prepare.split.tokens import pages, rows_of, tokenize
 
 
-@pytest.fixture
-def tokens(tmp_path: Path) -> Path:
-    write(tmp_path / "pages", pages(), unit_rows=25)
-    return tokenize(tmp_path / "pages", out=tmp_path / "tokens")
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tokenized pages, beside `pages` itself; only to be read."""
+    folder = tmp_path_factory.mktemp("tokenized")
+    write(folder / "pages", pages(), unit_rows=25)
+    return tokenize(folder / "pages", out=folder / "tokens")
+
+
+@pytest.fixture(scope="module")
+def divided(tokens: Path) -> Path:
+    """Their split, with a shard of sequences for each split; only to be read."""
+    split(tokens, tokens.with_name("divided"))
+    return tokens.with_name("divided")
 
 
 def content(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
@@ -41,7 +51,7 @@ def content(rows: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
 
 def test_sequences_go_where_a_split_before_tokenize_puts_their_examples(tokens: Path, tmp_path: Path):
     result = split(tokens, tmp_path / "s")
-    split(tmp_path / "pages", tmp_path / "before")
+    before = split(tokens.with_name("pages"), tmp_path / "before")
     rows = rows_of(tmp_path / "s")
     where = places(tmp_path / "before")
     assert {row["text"]: row["split"] for row in rows} == where
@@ -49,9 +59,8 @@ def test_sequences_go_where_a_split_before_tokenize_puts_their_examples(tokens: 
     assert content(rows) == content(rows_of(tokens))
     assert len(rows) > 110
     assert result.counts == {"read": 90, "kept": 90, "excluded": 0, "excluded_by_reason": {}}
-    report = split(tmp_path / "pages", None).report
     for name in ("splits", "by_source", "by_language", "groups", "method", "conflicts", "notes"):
-        assert result.report[name] == report[name], name
+        assert result.report[name] == before.report[name], name
 
 
 def test_no_group_and_no_example_stands_on_two_sides(tokens: Path, tmp_path: Path):
@@ -102,23 +111,24 @@ def test_a_run_that_was_stopped_goes_on_after_its_units(tokens: Path, tmp_path: 
     assert files(tmp_path / "s") == files(tmp_path / "whole")
 
 
-def test_audit_verify_stats_and_trace_take_it(tokens: Path, tmp_path: Path):
-    split(tokens, tmp_path / "s")
-    found = audit(AuditConfig(dataset=tmp_path / "s"))
+def test_audit_verify_stats_and_trace_take_it(tokens: Path, divided: Path):
+    rows = rows_of(divided)
+    found = audit(AuditConfig(dataset=divided))
     assert found.error is None
-    assert (found.examples, found.sequences) == (90, len(rows_of(tmp_path / "s")))
-    assert verify(VerifyConfig(dataset=tmp_path / "s", deep=True)).problems == ()
-    accounts = stats(StatsConfig(dataset=tmp_path / "s"))
+    assert (found.examples, found.sequences) == (90, len(rows))
+    assert verify(VerifyConfig(dataset=divided, deep=True)).problems == ()
+    accounts = stats(StatsConfig(dataset=divided))
     assert accounts["accounts"]["raw_rows"] == accounts["accounts"]["final_rows"] == 90
     sums = Counter()
-    for totals in Dataset.open(tmp_path / "s").manifest.totals["by_split"].values():
+    for totals in Dataset.open(divided).manifest.totals["by_split"].values():
         sums.update(totals)
     assert sums == Counter(Dataset.open(tokens).manifest.totals["by_split"]["all"])
-    row = next(row for row in rows_of(tmp_path / "s") if row["window"] == 2)
-    traced = Tracer(tmp_path / "s").trace(row["sequence_id"])
+    row = next(row for row in rows if row["window"] == 2)
+    tracer = Tracer(divided)
+    traced = tracer.trace(row["sequence_id"])
     assert [one["example_id"] for one in traced["examples"]] == [row["example_id"]]
     assert traced["examples"][0]["split"] == row["split"]
-    again = Tracer(tmp_path / "s").trace(row["example_id"])
+    again = tracer.trace(row["example_id"])
     assert row["sequence_id"] in [one["sequence_id"] for one in again["sequences"]]
 
 
@@ -142,7 +152,7 @@ def test_another_key_than_ingests_holds_for_sequences_and_audit(tokens: Path, tm
 
 
 def test_what_was_placed_stays_and_new_sequences_follow(tokens: Path, tmp_path: Path):
-    split(tmp_path / "pages", tmp_path / "old")
+    split(tokens.with_name("pages"), tmp_path / "old")
     where = places(tmp_path / "old")
     split(tokens, tmp_path / "s", None, like=tmp_path / "old")
     assert {row["text"]: row["split"] for row in rows_of(tmp_path / "s")} == where
@@ -156,29 +166,28 @@ def test_what_was_placed_stays_and_new_sequences_follow(tokens: Path, tmp_path: 
     assert audit(AuditConfig(dataset=tmp_path / "next")).error is None
 
 
-def test_a_split_of_sequences_is_split_again(tokens: Path, tmp_path: Path):
-    split(tokens, tmp_path / "s")
-    result = split(tmp_path / "s", tmp_path / "t", "train=0.5,test=0.5")
+def test_a_split_of_sequences_is_split_again(tokens: Path, divided: Path, tmp_path: Path):
+    result = split(divided, tmp_path / "t", "train=0.5,test=0.5")
     assert content(rows_of(tmp_path / "t")) == content(rows_of(tokens))
     assert result.report["groups"]["components"] == 30
     assert audit(AuditConfig(dataset=tmp_path / "t")).error is None
     assert verify(VerifyConfig(dataset=tmp_path / "t")).problems == ()
 
 
-def test_splits_of_sequences_that_were_made_apart_are_joined(tokens: Path, tmp_path: Path):
-    split(tokens, tmp_path / "s")
+def test_splits_of_sequences_that_were_made_apart_are_joined(divided: Path, tmp_path: Path):
     write(tmp_path / "more", [example(f"story {k} " + "word " * 80, source="more") for k in range(40)])
     tokenize(tmp_path / "more", out=tmp_path / "moretokens")
-    split(tmp_path / "moretokens", tmp_path / "t", None, like=tmp_path / "s")
-    concat(ConcatConfig(inputs=(tmp_path / "s", tmp_path / "t"), output=tmp_path / "both"))
+    split(tmp_path / "moretokens", tmp_path / "t", None, like=divided)
+    concat(ConcatConfig(inputs=(divided, tmp_path / "t"), output=tmp_path / "both"))
     joined = Dataset.open(tmp_path / "both")
     by_source = stats(StatsConfig(dataset=tmp_path / "both"))["shares"]["source"]
     assert {name: row["amounts"]["sequence"] for name, row in by_source.items()} == {
         name: totals["sequences"] for name, totals in joined.manifest.totals["by_source"].items()
     }
+    tracer = Tracer(tmp_path / "both")
     for shard in joined.sequence_shards:
         row = joined.sequence_reader(shard).table(["sequence_id", "example_id"]).to_pylist()[0]
-        (found,) = Tracer(tmp_path / "both").trace(row["sequence_id"])["examples"]
+        (found,) = tracer.trace(row["sequence_id"])["examples"]
         assert (found["example_id"], found["split"]) == (row["example_id"], shard.split)
     assert verify(VerifyConfig(dataset=tmp_path / "both")).problems == ()
 
@@ -203,7 +212,7 @@ def test_examples_without_a_sequence_tie_and_are_not_counted(tmp_path: Path):
 
 def test_several_inputs_and_an_empty_one(tokens: Path, tmp_path: Path):
     write(tmp_path / "more", books(20, first=100))
-    tokenize(tmp_path / "pages", tmp_path / "more", out=tmp_path / "both")
+    tokenize(tokens.with_name("pages"), tmp_path / "more", out=tmp_path / "both")
     split(tmp_path / "both", tmp_path / "s")
     assert len(places(tmp_path / "s")) == 150
     assert audit(AuditConfig(dataset=tmp_path / "s")).error is None
@@ -216,14 +225,13 @@ def test_several_inputs_and_an_empty_one(tokens: Path, tmp_path: Path):
 
 
 def test_missing_lineage_is_said_with_what_to_name(tokens: Path, tmp_path: Path):
-    (tmp_path / "away").mkdir()
-    (tmp_path / "pages").rename(tmp_path / "away" / "pages")
+    moved, away = shutil.copytree(tokens, tmp_path / "tokens"), tokens.parent
     with pytest.raises(IntegrityError, match=r"the input dataset .* is not at") as caught:
-        split(tokens, tmp_path / "s")
+        split(moved, tmp_path / "s")
     assert "--base" in caught.value.hint
-    split(tokens, tmp_path / "s", bases=(tmp_path / "away",))
+    split(moved, tmp_path / "s", bases=(away,))
     with pytest.raises(ConfigError, match="sequences are never in tar shards"):
-        split(tokens, tmp_path / "t", bases=(tmp_path / "away",), shards="tar")
+        split(moved, tmp_path / "t", bases=(away,), shards="tar")
 
 
 def test_a_sequence_of_no_known_example_stops_the_run(tokens: Path, tmp_path: Path):
