@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ import orjson
 from tqdm import tqdm
 
 from shardkit.cli.failure import AnsweredError, leave_stdout
+from shardkit.engine.cores import num_cores
 from shardkit.engine.progress import Progress, silent
 from shardkit.errors import ConfigError, OutputError, ShardkitError
 from shardkit.sequence.packers import PACKERS
@@ -37,7 +37,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would ha
 workers_option = click.option(
     "--workers",
     type=click.IntRange(min=1),
-    default=lambda: len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    default=num_cores,
     show_default="one a core",
     help="Worker processes. The result does not depend on it.",
 )

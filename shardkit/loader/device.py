@@ -142,7 +142,7 @@ class Batch:
     def metadata(self) -> tuple[dict[str, Any], ...]:
         """Of each sequence's example, as its source gave it; in evaluation only, see shardkit.loader.evaluate."""
         if self._known.metadata is None:
-            raise ValueError("metadata is read in evaluation only: make the loader with shardkit.loader.evaluation")
+            raise ValueError("metadata is read in evaluation only: iterate an EvaluationLoader")
         return self._known.metadata
 
     def trace(self, dataset: Dataset | None = None) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ of one iteration agree where it begins, and the main process knows that its own 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing.context
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
@@ -112,3 +113,8 @@ class Hosting:
         return Worker(
             number=info.id, num_workers=info.num_workers, iteration=count - 1, epochs=count - 1 + int(self._shift.value)
         )
+
+
+def is_copied_to_worker() -> bool:
+    """Whether what is pickled just now goes to a process that is being started, not to a file or a copy."""
+    return multiprocessing.context.get_spawning_popen() is not None

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from shardkit.engine.cores import num_cores
 from shardkit.errors import ConfigError, SourceError
 from shardkit.loader.assemble import Assembler
 from shardkit.loader.batch import BatchInfo, HostBatch, Quarantined
 from shardkit.loader.choices import check_choice, choose_device, choose_rank
 from shardkit.loader.device import Batch
-from shardkit.loader.hosting import Hosting
+from shardkit.loader.hosting import Hosting, is_copied_to_worker
 from shardkit.loader.metrics import Meter, Metrics
 from shardkit.loader.quarantine import MAX_QUARANTINED, by_picture
 from shardkit.loader.reader import Reader
 from shardkit.loader.staging import Staging
-from shardkit.loader.workers import is_copied_to_worker, num_cores
 from shardkit.sequence.plan import Plan, Step
 from shardkit.sequence.plan.stored_order import StoredOrder
 from shardkit.store.dataset import Dataset

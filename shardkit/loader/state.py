@@ -258,12 +258,8 @@ def check_form(state: Any) -> State:
     Raises:
         ResumeError: where it has not, or another version of shardkit wrote it.
     """
-    if isinstance(state, Mapping) and type(state.get("version")) is int and state["version"] != VERSION:
-        raise ResumeError(
-            f"the state has version {state['version']}, this shardkit reads {VERSION}",
-            where="loader state",
-            hint="use the shardkit that wrote it",
-        )
+    if isinstance(state, Mapping) and type(state.get("version")) is int:
+        check_version(state["version"])
     if not isinstance(state, Mapping):
         raise _no_state(f"it is {type(state).__name__}, no dict")
     for name, kinds in FORM.items():
@@ -272,6 +268,20 @@ def check_form(state: Any) -> State:
         if not isinstance(state[name], kinds) or isinstance(state[name], bool):
             raise _no_state(f"{name} is {_text(state[name])}")
     return dict(state)
+
+
+def check_version(version: object) -> None:
+    """Refuse what another version of shardkit wrote.
+
+    Raises:
+        ResumeError
+    """
+    if version != VERSION:
+        raise ResumeError(
+            f"the state has version {version}, this shardkit reads {VERSION}",
+            where="loader state",
+            hint="use the shardkit that wrote it",
+        )
 
 
 def _no_state(why: str) -> ResumeError:

@@ -68,12 +68,7 @@ def read_walk(plan: Plan, state: Mapping[str, Any], worker: int, num_workers: in
         raise ResumeError(
             f"the state is not one of a worker ({error} is missing or no number)", where="loader state", hint=_HINT
         ) from error
-    if saved["version"] != states.VERSION:
-        raise ResumeError(
-            f"the state has version {saved['version']}, this shardkit reads {states.VERSION}",
-            where="loader state",
-            hint="use the shardkit that wrote it",
-        )
+    states.check_version(saved["version"])
     if saved["plan"] != plan.digest:
         raise ResumeError(
             f"the state is of plan {saved['plan']}, this loader's is {plan.digest}", where="loader state", hint=_HINT

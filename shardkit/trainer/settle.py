@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import torch
 
+from shardkit.engine.cores import num_cores
 from shardkit.errors import ConfigError
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.source import choose_split, read_lengths
@@ -45,9 +46,8 @@ def settle(stage: Stage, facts: Facts, dataset: Dataset, held: Sequence[StageRec
     _check_tools(config)
     _check_task(config, facts)
     saved = held[stage.number]["settings"] if stage.number < len(held) else {}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # torchrun says how many processes share them.
-    threads = max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    # torchrun says how many processes share the cores.
+    threads = max(1, num_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     mixture = None
     if config.mixture is not None:
         lengths = read_lengths(dataset, choose_split(dataset, facts.split))
