@@ -43,6 +43,7 @@ CHANGES = {
     "examples_truncated": "examples cut at --max-tokens; no eos follows the cut",
     "tokens_truncated": "tokens behind such a cut",
     "alternatives_without_targets": "alternatives of an example no window of which has a target: their passes skip it",
+    "windows_without_images": "windows of a dialogue with images that show none: turns behind them that are longer than --max-tokens, or before them",
     "windows_without_page": "windows of a page that no longer show it: text of a page that is longer than --max-tokens",
     "windows_without_targets": "windows left out because no token of them is a target",
 }

@@ -93,7 +93,7 @@ def _tools_turn(system: Turn | None, tools: Iterable[Any]) -> Iterator[Piece]:
 
 
 def _answer(turn: Turn, empty_think: bool, *, ends: bool, learned: bool) -> Iterator[Piece]:
-    reasoning, content = turn.reasoning, list(_said(turn, learned))
+    reasoning, content = turn.reasoning, _said(turn, learned)
     calls = [call_text(call) for call in turn.calls]
     thinks, acts = (
         learned and bool(there) and turn.supervised(name)
@@ -109,19 +109,25 @@ def _answer(turn: Turn, empty_think: bool, *, ends: bool, learned: bool) -> Iter
         yield from (_mark("think_end", thinks), _text("\n\n", thinks))
     elif empty_think:
         yield from (_mark("think_start"), _text("\n\n"), _mark("think_end"), _text("\n\n"))
-    yield from content if spoken else (piece._replace(target=False) for piece in content)
+    yield from content if spoken else [piece._replace(target=False) for piece in content]
     for index, call in enumerate(calls):
         yield _text("\n" if index or turn.has_images or turn.text() else "", acts)
         yield from (_mark("call_start", acts), _text(call, acts), _mark("call_end", acts))
     yield from _end(ends and bool(thinks or spoken or acts))
 
 
-def _said(turn: Turn, learned: bool = False) -> Iterator[Piece]:
-    for segment in turn.said:
-        if segment.image is not None:
-            yield Piece(image=segment.image)
-        else:
-            yield _text(segment.text or "", learned and turn.supervises(segment))
+def _said(turn: Turn, learned: bool = False) -> list[Piece]:
+    """Texts and images of a turn's content in their order; of an assistant without line feeds before them."""
+    learned = learned and turn.role == "assistant"
+    pieces = [
+        _text(segment.text or "", learned and segment.supervised is not False)
+        if segment.image is None
+        else Piece(image=segment.image)
+        for segment in turn.parts.get("", ())
+    ]
+    if turn.role == "assistant" and pieces and pieces[0].text.startswith("\n"):
+        pieces[0] = pieces[0]._replace(text=pieces[0].text.lstrip("\n"))
+    return pieces
 
 
 def _result(turn: Turn, *, first: bool, last: bool) -> Iterator[Piece]:

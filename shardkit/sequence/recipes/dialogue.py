@@ -31,24 +31,17 @@ class Turn:
     """By their names, without those that are missing. Only the content may be several: texts and images in their order."""
 
     def text(self, name: str = "") -> str:
-        return "".join(segment.text or "" for segment in self.parts.get(name, ()))
+        found = self.parts.get(name, ())
+        return found[0].text or "" if len(found) == 1 else "".join(segment.text or "" for segment in found)
 
     @property
     def reasoning(self) -> str:
         return self.text("reasoning_content").strip("\n")
 
     @property
-    def said(self) -> tuple[Segment, ...]:
-        """Texts and images of the content in their order; of an assistant without line feeds before them."""
-        found = self.parts.get("", ())
-        if self.role == "assistant" and found and (found[0].text or "").startswith("\n"):
-            found = (replace(found[0], text=(found[0].text or "").lstrip("\n")), *found[1:])
-        return found
-
-    @property
     def content(self) -> str:
-        """The texts of what is said."""
-        return "".join(segment.text or "" for segment in self.said)
+        """What an assistant says, without line feeds before it; what another says, as it is. Without its images."""
+        return self.text().lstrip("\n") if self.role == "assistant" else self.text()
 
     @property
     def has_images(self) -> bool:
@@ -60,13 +53,9 @@ class Turn:
         text = self.text("tool_calls")
         return read_list(text, "tool calls") if text else []
 
-    def supervises(self, segment: Segment) -> bool:
-        """Whether a segment of the turn is a target, unless it is empty."""
-        return self.role == "assistant" and segment.image is None and segment.supervised is not False
-
     def supervised(self, name: str) -> bool:
-        """Whether anything of a part is."""
-        return any(map(self.supervises, self.parts.get(name, ())))
+        """Whether a part of an assistant's turn is a target, unless it is empty."""
+        return self.role == "assistant" and any(one.supervised is not False for one in self.parts.get(name, ()))
 
     def says_the_same(self, other: Turn) -> bool:
         """Whether role, texts and images are equal, whatever is supervised."""

@@ -267,7 +267,9 @@ def test_too_long_images_and_dialogues() -> None:
     with pytest.raises(SourceError, match=f"has {sequence.num_tokens} tokens, --max-tokens is {shorter}"):
         build("vlm-sft", example, max_tokens=shorter, overlong="error", **SIZE)
     built = build("vlm-sft", example, max_tokens=16, **SIZE)
-    assert built.changes == {"examples_windowed": 1, "windows_without_targets": 1, "images_dropped": 1}
+    assert built.changes == {
+        "examples_windowed": 1, "windows_without_targets": 1, "images_dropped": 1, "windows_without_images": len(built.sequences),
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ left out
