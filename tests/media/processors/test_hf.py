@@ -164,6 +164,13 @@ def test_other_families_are_refused_by_the_name_of_their_processor(name, tmp_pat
         hf.read(tmp_path)
 
 
+def test_a_family_whose_file_does_not_tell_its_patches_is_told_what_to_say(tmp_path):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(OTHERS["SigLIP"]))
+    with pytest.raises(ConfigError) as caught:
+        hf.read(tmp_path)
+    assert "--set processor=square --set image_size=SIDE --set resampling=bicubic" in caught.value.hint
+
+
 HARMLESS = {
     "processor_class": "Qwen2_5_VLProcessor", "transformers_version": "4.57.1", "_valid_processor_keys": ["images"],
     "do_convert_rgb": False, "default_to_square": True, "data_format": "channels_first", "input_data_format": None,
