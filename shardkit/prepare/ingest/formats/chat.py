@@ -166,9 +166,11 @@ def _turns(value: Any, talk: Talk) -> Any:
 
 def _shown_first(turns: Turns, talk: Talk) -> Turns:
     """`turns` with the images of the row before the first question, where no mark says where they stand."""
+    if not talk.num_given or not all(isinstance(turn, dict) for turn in turns) or any(map(_shows, turns)):
+        return turns
     place = next((k for k, turn in enumerate(turns) if turn.get("role") == "user"), 0)
     first = turns[place].get("content")
-    if not talk.num_given or not isinstance(first, str) or any(map(_shows, turns)):
+    if not isinstance(first, str):
         return turns
     return [*turns[:place], {**turns[place], "content": PLACEHOLDER * talk.num_given + first}, *turns[place + 1 :]]
 
@@ -250,9 +252,10 @@ def _is_whole(side: Any) -> bool:
     return not isinstance(name, str) or ROLES.get(name.lower()) != "assistant"
 
 
-def _answered(question: Turns, side: Any) -> Turns:
+def _answered(question: list[Any], side: Any) -> Turns:
     """A question and its answer; a prompt in which speakers are marked ends with the mark of the one who answers."""
-    told = continued(question[-1].get("content"), side)
+    last = question[-1]
+    told = continued(last.get("content") if isinstance(last, dict) else None, side)
     return [*question, *_answer(side)] if told is None else [*question[:-1], *told]
 
 

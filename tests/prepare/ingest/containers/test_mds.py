@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shardkit.errors import SourceError
 from shardkit.prepare.ingest import IngestConfig, run
-from shardkit.prepare.ingest.containers import mds_values
+from shardkit.prepare.ingest.containers import mds, mds_values
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.store import Dataset
 
@@ -46,6 +46,21 @@ def ingested(tmp_path: Path, data: bytes) -> Dataset:
     (tmp_path / "shard.mds").write_bytes(data)
     run(IngestConfig(format="text", paths=(tmp_path / "shard.mds",), output=tmp_path / "out"))
     return Dataset.open(tmp_path / "out")
+
+
+def test_an_index_is_parsed_once_for_all_its_shards(tmp_path: Path, monkeypatch):
+    data = shard([text("a")], {"text": ("str", None)})
+    entry = {"format": "mds", "version": 2, "samples": 1, "zip_data": None}
+    names = [f"shard.{k:05}.mds" for k in range(9)]
+    for name in names:
+        (tmp_path / name).write_bytes(data)
+    shards = [{**entry, "raw_data": {"basename": name, "bytes": len(data), "hashes": {}}} for name in names]
+    (tmp_path / mds.INDEX).write_text(json.dumps({"shards": shards}))
+    read = mds.read_index
+    parsed = []
+    monkeypatch.setattr(mds, "read_index", lambda index: parsed.append(index) or read(index))
+    result = run(IngestConfig(format="text", paths=(tmp_path,), output=None, dry_run=True))
+    assert (result.tally.kept, len(parsed)) == (9, 1)
 
 
 def test_samples_that_are_none_are_single_rows(tmp_path: Path):

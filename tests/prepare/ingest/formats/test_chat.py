@@ -392,6 +392,8 @@ def test_control_strings_are_text(tmp_path):
         ({"conversations": [USER, {"role": "assistant", "content": ""}, USER, ANSWER], "gt": "1"}, "empty_turn"),
         ({"conversations": [USER], "gt": "1"}, "no_answer"),
         ({"chosen": [USER, ANSWER], "rejected": []}, "no_content"),
+        ({"prompt": ["q"], "completion": "a", "images": [URI]}, "wrong_type"),
+        ({"texts": [{"user": None, "assistant": "a"}], "images": [URI]}, "wrong_type"),
         ({"chosen": [USER, ANSWER]}, "missing_field"),
         ({"text": ""}, "empty_text"),
         ([], "not_an_object"),
