@@ -38,6 +38,9 @@ Data = bytes | memoryview | mmap
 _OLD_JPEG, _QUANTIZATION, _HUFFMAN = 6, 519, (520, 521)
 _BIG_SIZES = {**SIZES, 16: 8, 17: 8, 18: 8}
 _BIG_INTEGERS = {**INTEGERS, 16: "Q", 18: "Q"}
+_NEW_KIND, _REDUCED_OR_MASK = 254, 0b101
+"""NewSubfileType, and its bits of what is a smaller version of another picture, or the mask of one."""
+_OLD_KIND, _REDUCED = 255, 2
 _MOST_DEPTH = 2
 """A page leads to its EXIF, and that to the interoperability directory."""
 _MOVED = (*PLACES, _QUANTIZATION, *_HUFFMAN)
@@ -90,6 +93,23 @@ def page_places(data: Data) -> Iterator[int]:
             place = form.number(form.word, data, end)
     except struct.error:
         return
+
+
+def is_of_another(data: Data, place: int) -> bool:
+    """Whether the directory at `place` says that it is no page but the preview, a level of the pyramid or the mask of one."""
+    try:
+        form = _form_of(data)
+        size, cell = struct.calcsize(form.entry), struct.calcsize("<" + form.word)
+        first = place + struct.calcsize("<" + form.count)
+        # Entries lie in the order of their tags, and no tag is lower than these two.
+        for at in range(first, first + min(2, form.number(form.count, data, place)) * size, size):
+            tag, kind = form.number("H", data, at), form.number("H", data, at + 2)
+            said = form.number(INTEGERS[kind], data, at + size - cell) if kind in INTEGERS else 0
+            if (tag == _NEW_KIND and said & _REDUCED_OR_MASK) or (tag == _OLD_KIND and said == _REDUCED):
+                return True
+    except struct.error:
+        return False
+    return False
 
 
 def open_at(data: bytes | memoryview, place: int) -> bytes:

@@ -21,7 +21,7 @@ from shardkit.prepare.ingest.formats import label_json, mmocr, paddleocr, quads,
 from shardkit.prepare.ingest.formats.label import Label, Read
 from shardkit.prepare.ingest.formats.label_list import annotator, draft
 from shardkit.prepare.ingest.formats.ocr_label import LABELS, READERS, read_label
-from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
+from shardkit.prepare.ingest.formats.tiff_pages import page_frames
 from shardkit.prepare.ingest.reader import Reader
 from shardkit.prepare.ingest.reasons import Bad
 from shardkit.prepare.ingest.record import Record, exclusion
@@ -162,8 +162,8 @@ def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -
         path = reader.first_of([label.image, base_name(label.image) or label.image], record.folder)
         name, data = record.input, reader.image(ImageRef(path=path), record.folder)
         ref = _picture(path, data)
-    num_pages = tiff_pages(ref.data or b"")
-    return [(name, replace(ref, frame=page, has_siblings=num_pages > 1)) for page in range(num_pages)]
+    frames = page_frames(ref.data or b"", None if label is None else len(label.pages) or len(_texts(label)))
+    return [(name, replace(ref, frame=frame, has_siblings=len(frames) > 1)) for frame in frames]
 
 
 def _picture(name: str, data: bytes) -> ImageRef:
@@ -208,14 +208,15 @@ def _relation(label: Label, *, has_text: bool) -> Relation:
 def _pages(label: Label | None, pages: int) -> list[Label | None]:
     if label is None:
         return [None] * pages
-    if label.pages:
-        parts = list(label.pages)
-    else:
-        texts = label.text.removesuffix("\f").split("\f")
-        parts = [replace(label, text=text.strip("\n")) for text in texts]
+    parts = list(label.pages) or [replace(label, text=text.strip("\n")) for text in _texts(label)]
     if len(parts) != pages or label.layout is not None:
         raise Bad("label_pages", f"the image file has {pages} pages, its label {len(parts)}")
     return [*parts]
+
+
+def _texts(label: Label) -> list[str]:
+    """The text of each page, as form feeds part it."""
+    return label.text.removesuffix("\f").split("\f")
 
 
 def _group(name: str, stem: str, label: Label | None) -> str:

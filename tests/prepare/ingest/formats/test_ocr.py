@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from PIL import Image
 
 from shardkit.prepare.ingest.containers.pairs import Pair
 from shardkit.prepare.ingest.formats import ocr
-from shardkit.prepare.ingest.formats.tiff_pages import tiff_pages
+from shardkit.prepare.ingest.formats.tiff_pages import page_frames, tiff_pages
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import config, picture, reader, record, tiff
 
@@ -63,6 +66,30 @@ def test_a_label_of_another_number_of_pages_is_no_label(tmp_path):
 @pytest.mark.parametrize("pages", [1, 2, 5])
 def test_pages_of_a_tiff_are_counted_without_decoding(pages):
     assert tiff_pages(tiff(pages)) == pages
+
+
+def levels(*kinds: dict[int, int], **settings) -> bytes:
+    """A TIFF of pictures with these tags, each of another grey."""
+    frames = [Image.new("L", (8, 8), 20 * k) for k in range(len(kinds))]
+    for frame, tags in zip(frames, kinds, strict=True):
+        frame.encoderinfo = {"tiffinfo": tags}
+    out = io.BytesIO()
+    frames[0].save(out, "TIFF", save_all=True, append_images=frames[1:], tiffinfo=kinds[0], **settings)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_previews_levels_of_a_pyramid_and_masks_are_no_pages(tmp_path, big):
+    page_of_many, preview, mask, old_preview, old_page = {254: 2}, {254: 1}, {254: 4}, {255: 2}, {255: 3}
+    assert page_frames(levels({}, preview, preview, big_tiff=big)) == [0]
+    assert page_frames(levels(preview, {}, big_tiff=big)) == [1]
+    assert page_frames(levels(page_of_many, preview, old_page, old_preview, mask, big_tiff=big)) == [0, 2]
+    assert page_frames(levels(preview, preview, big_tiff=big)) == [0, 1], "there is nothing else"
+    assert page_frames(levels({}, preview, big_tiff=big), num_said=2) == [0, 1], "the label has a page for each"
+    got = drafts(tmp_path, page(tmp_path, "f.tif", levels({}, preview, {}, preview, big_tiff=big), b"one\ftwo"))
+    assert [(d.position, d.images[0].frame, d.segments[1].text) for d in got] == [("f#1", 0, "one"), ("f#2", 2, "two")]
+    (alone,) = drafts(tmp_path, page(tmp_path, "g.tif", levels({}, preview, big_tiff=big), b"one"))
+    assert (alone.position, alone.images[0].has_siblings, alone.metadata) == ("g", False, {})
 
 
 def test_what_is_no_tiff_or_ends_early_or_runs_in_circles_has_one_page_at_least():
