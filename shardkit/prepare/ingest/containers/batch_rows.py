@@ -49,6 +49,8 @@ def _value(scalar: Any) -> Any:
         if len({field.name for field in scalar.type}) < len(scalar.type):
             raise ValueError("a struct names a field twice")
         return {field.name: _value(scalar[k]) for k, field in enumerate(scalar.type)}
+    if isinstance(scalar, pa.MapScalar):
+        return [tuple(_value(entry[k]) for k in range(2)) for entry in scalar.values]
     if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):
         return [_value(one) for one in scalar.values]
     try:

@@ -73,6 +73,8 @@ def test_a_value_that_is_no_utf8_costs_its_row_only(tmp_path):
 def test_a_time_that_python_has_none_for_is_text(tmp_path):
     moments = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns", "+01:00"))
     years = pa.array([{"at": [253_402_300_800]}, None], pa.struct([("at", pa.list_(pa.timestamp("s")))]))
+    pairs = pa.array([[("k", 1), ("l", None)], None], pa.map_(pa.string(), pa.timestamp("ns")))
+    assert rows(pa.record_batch({"at": pairs, "years": years}))[0]["at"][1] == ("l", None)
     batch = pa.record_batch({"moment": moments, "nested": years, "text": ["a", "b"]})
     assert rows(batch)[1] == {"moment": None, "nested": None, "text": "b"}
     assert rows(batch)[0]["nested"]["at"][0].startswith("10000-01-01")
