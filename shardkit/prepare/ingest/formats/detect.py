@@ -7,6 +7,7 @@ that reads them all where several do. Where formats of two families hold, the in
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -43,6 +44,7 @@ _TEXT_LIST = re.compile(
 )
 _FETCHED = re.compile(rb"\"sha256\"\s*:|\"original_width\"\s*:")
 """What img2dataset writes of a picture beside it."""
+_ODD = (".jp2", ".j2k", ".jpx", ".pbm", ".pgm", ".ppm", ".pnm")
 _ADDRESSES = ("url", "image_url", "img_url")
 _BESIDE = frozenset(
     ["similarity", "nsfw", "punsafe", "width", "height", "key", "status", "sample_id", "license", "top_caption", "hash"]
@@ -80,11 +82,11 @@ def detected(sample: Sample, config: IngestConfig) -> str:
         return special[0] if len(special) == 1 else family
     if sample.errors:
         raise sample.errors[0]
-    raise SourceError(
-        "no known format shows in the input",
-        where=where,
-        hint=next_step(sample.names, "name the format; `shardkit ingest --help` has the list"),
-    )
+    hint = next_step(sample.names, "name the format; `shardkit ingest --help` has the list")
+    odd = _odd_pictures(sample)
+    if odd:
+        hint = f"pictures are not looked for under names like {plain(odd[0])}: link them as .png, or name the format"
+    raise SourceError("no known format shows in the input", where=where, hint=hint)
 
 
 def _leading(found: Iterable[str]) -> list[str]:
@@ -166,7 +168,14 @@ def _rows(sample: Sample) -> bool:
 def _text(sample: Sample) -> bool:
     if _any_entry(sample, lambda row: isinstance(row.get("text"), str)):
         return not _caption_rows(sample)
-    return not sample.rows and bool(_described(sample, TEXT_FILES)) and not sample.images
+    alone = not sample.images and not _odd_pictures(sample)
+    return not sample.rows and bool(_described(sample, TEXT_FILES)) and alone
+
+
+def _odd_pictures(sample: Sample) -> list[str]:
+    """Pictures of rare kinds beside texts of their stem, for which nothing would look: no text is to go without them."""
+    texts = {name.lower().removesuffix(".txt").removesuffix(".gt") for name in sample.with_suffix(".txt")}
+    return [name for name in sample.with_suffix(*_ODD) if os.path.splitext(name.lower())[0] in texts]
 
 
 # --------------------------------------------------------------------------- captions

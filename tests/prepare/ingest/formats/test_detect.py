@@ -129,6 +129,17 @@ def test_files_in_wide_characters_are_looked_into(tmp_path, encoding):
     assert found(folder(tmp_path, a_xml=page, a_png=picture())) == "page"
 
 
+@pytest.mark.parametrize("files", [{"a_pgm": b"P5", "a_gt0txt": b"x"}, {"a_JP2": b"x", "a_txt": b"x", "b_txt": b"y"}])
+def test_texts_do_not_go_without_pictures_that_nothing_would_look_for(tmp_path, files):
+    with pytest.raises(SourceError, match="no known format") as error:
+        found(folder(tmp_path, **files))
+    assert "link them as .png" in error.value.hint
+    (tmp_path / "in" / "a.gt.txt").unlink(missing_ok=True)
+    (tmp_path / "in" / "a.txt").unlink(missing_ok=True)
+    (tmp_path / "in" / "c.txt").write_text("z")
+    assert found(tmp_path / "in") == "text"
+
+
 def test_several_dialects_in_one_folder_are_read_by_the_format_that_reads_all(tmp_path):
     files = {"a_xml": b"<alto>", "b_xml": b"<PcGts>", "a_png": picture(1), "b_png": picture(2)}
     assert found(folder(tmp_path, **files)) == "ocr"
