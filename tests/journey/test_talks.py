@@ -27,7 +27,7 @@ SLOTS = 4
 def pictures(sample: Path) -> list[Path]:
     """Pictures of a page: each of other pixels."""
     files = sorted((sample / "obelics" / "images").iterdir())
-    return [file for file in files if file.suffix in (".jpg", ".png")][:24]
+    return [file for file in files if file.suffix in (".jpg", ".png")][:12]
 
 
 def talks(files: list[Path]) -> list[dict]:
@@ -62,8 +62,8 @@ def talked(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
     (folder / "talks.json").write_text(json.dumps(talks(pictures(sample))))
     images = sample / "obelics" / "images"
     said = result("ingest", "chat", folder / "talks.json", "--images", images, "-o", folder / "raw", "--licence", "MIT")
-    assert (said["read"], said["kept"]) == (27, 27)
-    assert result("dedup", folder / "raw", "-o", folder / "clean", "--level", "exact")["kept"] == 26
+    assert (said["read"], said["kept"]) == (15, 15)
+    assert result("dedup", folder / "raw", "-o", folder / "clean", "--level", "exact")["kept"] == 14
     shardkit("split", folder / "clean", "-o", folder / "split", "--ratios", "train=0.8,val=0.2")
     recipe = [
         "--tokenizer",
@@ -76,7 +76,7 @@ def talked(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
         "128",
     ]
     said = result("tokenize", folder / "split", "-o", folder / "tokens", *recipe)
-    assert (said["read"], said["kept"]) == (26, 26)
+    assert (said["read"], said["kept"]) == (14, 14)
     return folder
 
 
@@ -106,7 +106,7 @@ def test_the_loader_gives_each_answer_the_pictures_it_speaks_of(talked: Path, sa
         for pixels, name in zip(one.pixels, named, strict=True):
             assert np.array_equal(pixels, expected[name])
         counts.append(len(named))
-    assert sorted(counts) == [0, *[1] * 24, 2]
+    assert sorted(counts) == [0, *[1] * 12, 2]
 
 
 def test_looks_at_such_a_dataset(talked: Path, sample: Path):
@@ -130,14 +130,14 @@ def test_looks_at_such_a_dataset(talked: Path, sample: Path):
 
 
 def test_it_is_trained_on_and_a_resumed_run_ends_with_the_same_bits(talked: Path, tmp_path: Path):
-    common = ["train", "--task", "vlm-align", "--data", talked / "tokens", "--max-tokens", 512, "--lr", 3e-3, "--warmup", 2,
-              "--threads", 1, "--checkpoint-every", 3]  # fmt: skip
-    whole = json.loads(shardkit(*common, "--steps", 6, "--out", tmp_path / "whole").stdout.splitlines()[-1])
-    shardkit(*common, "--steps", 3, "--out", tmp_path / "parts")
-    parts = json.loads(shardkit(*common, "--steps", 6, "--out", tmp_path / "parts", "--resume").stdout.splitlines()[-1])
+    common = ["train", "--task", "vlm-align", "--data", talked / "tokens", "--max-tokens", 256, "--lr", 3e-3, "--warmup", 2,
+              "--threads", 1, "--checkpoint-every", 2]  # fmt: skip
+    whole = json.loads(shardkit(*common, "--steps", 4, "--out", tmp_path / "whole").stdout.splitlines()[-1])
+    shardkit(*common, "--steps", 2, "--out", tmp_path / "parts")
+    parts = json.loads(shardkit(*common, "--steps", 4, "--out", tmp_path / "parts", "--resume").stdout.splitlines()[-1])
     assert parts == whole
     log = read_log(tmp_path / "whole/log.jsonl")
-    assert log[-1]["loss"] < 0.9 * log[0]["loss"]
+    assert log[-1]["loss"] < 0.95 * log[0]["loss"]
     assert set(log[0]["loss_by_objective"]) == {"answer"}
     assert log[0]["grad_norm_by_part"]["vision"] > 0
     refused = shardkit(
