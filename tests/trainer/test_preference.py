@@ -105,7 +105,7 @@ def test_weights_that_do_not_fit_leave_nothing_behind(answers: Path, pairs: Path
 
 
 def test_tasks_and_datasets_must_fit(answers: Path, pairs: Path, texts: Path, tmp_path: Path):
-    for data, task, words in ((pairs, "sft", "chosen"), (pairs, "lm", "chosen"), (answers, "dpo", "answer"),
+    for data, task, words in ((pairs, "sft", "chosen"), (pairs, "lm", "chosen"), (pairs, "vlm-dpo", "needs preference pairs with images"), (answers, "dpo", "answer"),
                               (texts, "sft", "needs dialogues"), (texts, "vlm-align", "needs texts with images")):  # fmt: skip
         with pytest.raises(ConfigError, match=words):
             train(make_config(data, tmp_path / f"{task}-{words[:3]}", task=task))

@@ -134,7 +134,7 @@ def test_numbers_and_lists_are_read_as_what_the_field_holds() -> None:
     assert (recipe.system_prompt_ratio, recipe.think_removal_ratio, recipe.system_prompts) == (0.2, 1.0, ("a",))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["sft", "dpo"])
+@pytest.mark.parametrize("name", ["sft", "dpo", "vlm-sft", "vlm-dpo"])
 def test_a_template_of_another_layout_is_refused_where_targets_are_needed(name: str) -> None:
     other = ChatTemplate(source="{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}", where="other.jinja")
     with pytest.raises(ConfigError, match="does not render dialogues as the layout chatml") as caught:
