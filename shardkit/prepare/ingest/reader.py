@@ -23,6 +23,7 @@ from shardkit.prepare.ingest.roots import (
 )
 from shardkit.prepare.ingest.url_map import Place, load_maps
 
+_OF_ADDRESSES = str.maketrans("-_", "+/")
 _FETCHED = ("http://", "https://", "//")
 """How an address begins that a downloader can follow."""
 
@@ -218,12 +219,12 @@ def data_uri(text: str) -> bytes:
 
 
 def from_base64(body: str, shown: str) -> bytes:
-    """Strict base64; line breaks are no part of it.
+    """Strict base64, also of the alphabet for addresses; line breaks are no part of it.
 
     Raises:
         Bad: where it is none.
     """
     try:
-        return base64.b64decode(body.encode("ascii"), validate=True)
+        return base64.b64decode(body.translate(_OF_ADDRESSES).encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError):
         raise Bad("bad_data_uri", f"{plain(shown, 40)} is no base64") from None

@@ -235,7 +235,11 @@ def _caption_files(sample: Sample) -> bool:
 def _ocr(sample: Sample) -> bool:
     if sample.with_suffix(".gt.txt") and sample.images:
         return True
-    if sample.labelled(".txt") and not any(_FETCHED.search(head) for _, head in sample.labelled(".json")):
+    if (
+        sample.labelled(".txt")
+        and not sample.labelled(".caption")
+        and not any(_FETCHED.search(head) for _, head in sample.labelled(".json"))
+    ):
         return True  # a caption as well, unless the picture or the text tells
     if any(_LABEL_KEY.search(head) and not _CAPTION_KEY.search(head) for _, head in sample.labelled(".json")):
         return True

@@ -9,7 +9,9 @@ from shardkit.prepare.ingest.draft import ImageRef, base_name
 from shardkit.prepare.ingest.reader import data_uri, from_base64
 from shardkit.prepare.ingest.reasons import Bad, plain
 
-_BASE64 = re.compile(r"(?:/9j/|iVBORw0KGgo|R0lGOD[dl]|UklGR|SUkq|TU0AKg|Qk[0-3])[A-Za-z0-9+/\r\n]{56,}={0,2}\s*\Z")
+_BASE64 = re.compile(
+    r"(?:[/_]9j[/_]|iVBORw0KGgo|R0lGOD[dl]|UklGR|SUkq|TU0AKg|Qk[0-3])[A-Za-z0-9+/_\r\n-]{56,}={0,2}\s*\Z"
+)
 """JPEG, PNG, GIF, RIFF (WebP), TIFF of both byte orders and BMP as base64. No path of this length is without a dot."""
 
 

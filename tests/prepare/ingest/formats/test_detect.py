@@ -83,6 +83,7 @@ def tif() -> bytes:
         ({"a_tif": b"", "a_txt": b"line"}, "ocr"),
         ({"a_png": b"", "a_json": b'{"lines": [{"text": "x"}]}'}, "ocr"),
         ({"a_png": b"", "a_caption": b"a cat"}, "caption"),
+        ({"a_png": b"", "a_caption": b"a cat", "b_png": b"", "b_txt": b"a dog"}, "caption"),
         ({"a_png": b"", "a_json": b'{"caption": "a cat", "url": "u"}'}, "caption"),
         ({"a_png": b"", "a_csv": b"image,caption\na.png,x\n"}, "caption"),
         ({"a_md": b"x"}, "markdown"),

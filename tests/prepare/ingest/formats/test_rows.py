@@ -56,8 +56,9 @@ def test_one_image_by_path(tmp_path, value):
         "data:image/png;base64," + base64.b64encode(PNG).decode(),
         base64.b64encode(PNG).decode(),
         base64.encodebytes(PNG).decode(),
+        base64.urlsafe_b64encode(PNG).decode(),
     ],
-    ids=["bytes", "object", "base64 object", "data", "base64", "base64 in lines"],
+    ids=["bytes", "object", "base64 object", "data", "base64", "base64 in lines", "base64 of addresses"],
 )
 def test_one_image_by_bytes(tmp_path, value):
     (image,) = draft({"text": "<image>", "images": [value]}, tmp_path).images
