@@ -4,7 +4,7 @@ import numpy as np
 
 from shardkit.digest import xxh3
 from shardkit.errors import ShardkitError
-from shardkit.loader import unpack
+from shardkit.loader import StreamingLoader, unpack
 from shardkit.loader.batch import BatchInfo, HostBatch, PixelForm, lay_out
 from shardkit.sequence.plan import Cursor, Draw
 from shardkit.sequence.sequence import Sequence, Slot
@@ -17,6 +17,11 @@ NOWHERE = Cursor(
     draw=Draw(passes=(0,), offsets=(0,), amounts=(0,)),
     origin=Draw(passes=(0,), offsets=(0,), amounts=(0,)),
 )
+
+
+def make_loader(path, **more):
+    """Some batches an epoch of the fixture `tokens`, each of two packs."""
+    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
 
 
 def random_sequence(random, *, longest=40, images=2, largest_side=70):

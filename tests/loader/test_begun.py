@@ -8,11 +8,10 @@ import time
 import pytest
 
 from shardkit.errors import ConfigError, SourceError
-from shardkit.loader import StreamingLoader
 from shardkit.loader.foreign import ForeignLoader, Sample
 from shardkit.loader.reader import Reader
 from shardkit.store.dataset import Dataset
-from tests.loader.builders import seen
+from tests.loader.builders import make_loader, seen
 from tests.loader.conftest import TOKENIZER
 
 SAMPLES = 8
@@ -150,11 +149,10 @@ def test_sequences_are_read_by_one_thread_at_a_time(tokens, monkeypatch):
         finally:
             reading.release()
 
-    settings = {"max_tokens": 256, "global_batch": 2, "epochs": 2}
-    with StreamingLoader(tokens, **settings) as loader:
+    with make_loader(tokens, epochs=2) as loader:
         whole = seen(loader)
     monkeypatch.setattr(Reader, "sequence", alone)
-    with StreamingLoader(tokens, **settings) as loader:
+    with make_loader(tokens, epochs=2) as loader:
         for _ in range(3):
             stream = iter(loader)
             first, _ = next(stream), next(stream)  # and two more are begun
@@ -175,7 +173,7 @@ def test_a_copy_made_by_fork_does_not_wait_for_threads_of_its_parent(tokens, mon
         return reader(self, shard, **more)
 
     monkeypatch.setattr(Dataset, "reader", slow)
-    with StreamingLoader(tokens, max_tokens=256) as loader:
+    with make_loader(tokens) as loader:
         consumer = threading.Thread(target=next, args=(iter(loader),))
         consumer.start()
         opening.wait(10)

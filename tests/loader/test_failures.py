@@ -9,15 +9,11 @@ import pytest
 from torch.utils.data import DataLoader
 
 from shardkit.errors import ConfigError, IntegrityError, SourceError
-from shardkit.loader import StreamingLoader, pictures, quarantine, shards, unpack
+from shardkit.loader import pictures, quarantine, shards, unpack
 from shardkit.media.processors import Geometry
 from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
-from tests.loader.builders import failure, seen
-
-
-def make_loader(path, **more):
-    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
+from tests.loader.builders import failure, make_loader, seen
 
 
 def shards_of(path):

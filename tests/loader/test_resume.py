@@ -5,9 +5,9 @@ import json
 import pytest
 
 from shardkit.errors import ConfigError, ResumeError
-from shardkit.loader import Promise, StreamingLoader
+from shardkit.loader import Promise
 from shardkit.loader.state import sealed
-from tests.loader.builders import seen
+from tests.loader.builders import make_loader, seen
 from tests.loader.conftest import tokenize
 
 MIXTURE = {"by": "token", "weights": {"web": 1, "notes": 1}}
@@ -18,10 +18,6 @@ KINDS = {
     "mixed": {"mixture": MIXTURE},
     "single": {"packer": "none", "global_batch": 5},
 }
-
-
-def make_loader(path, **more):
-    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
 
 
 def through_json(state):

@@ -7,15 +7,10 @@ import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from shardkit.loader import StreamingLoader
 from shardkit.loader.attention import attend
 from shardkit.loader.masks import AttentionLayout
 from shardkit.sequence.sequence import Sequence
-from tests.loader.builders import make_host_batch
-
-
-def make_loader(path):
-    return StreamingLoader(path, max_tokens=256, global_batch=2)
+from tests.loader.builders import make_host_batch, make_loader
 
 
 def test_row_28_packed_neighbours_attend_to_nothing_of_each_other(tokens):

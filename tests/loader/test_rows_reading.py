@@ -19,17 +19,13 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from shardkit.errors import IntegrityError, SourceError
-from shardkit.loader import StreamingLoader, pictures, unpack
+from shardkit.loader import pictures, unpack
 from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
-from tests.loader.builders import failure, seen
+from tests.loader.builders import failure, make_loader, seen
 from tests.loader.conftest import TOKENIZER, ingest, shardkit
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker:UserWarning")
-
-
-def make_loader(path, **more):
-    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
 
 
 def write(folder: Path, rows: list[dict]) -> Path:

@@ -8,16 +8,12 @@ import pytest
 import torch
 
 from shardkit.errors import ConfigError
-from shardkit.loader import Batch, StreamingLoader, unpack
+from shardkit.loader import Batch, unpack
 from shardkit.media.decode import decode_rgb
 from shardkit.media.processors import Square
 from shardkit.sequence.objectives import spread
 from shardkit.store.dataset import Dataset
-from tests.loader.builders import pack_digests, seen
-
-
-def make_loader(path, **more):
-    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
+from tests.loader.builders import make_loader, pack_digests, seen
 
 
 def stored_sequences(path):

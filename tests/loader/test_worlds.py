@@ -9,15 +9,11 @@ import pytest
 from torch.utils.data import DataLoader
 
 from shardkit.errors import ConfigError
-from shardkit.loader import HostBatch, Promise, StreamingLoader
-from tests.loader.builders import failure, pack_digests, seen
+from shardkit.loader import HostBatch, Promise
+from tests.loader.builders import failure, make_loader, pack_digests, seen
 
 # torch says so on machines with fewer cores; the order has to be the same anyway.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker:UserWarning")
-
-
-def make_loader(path, **more):
-    return StreamingLoader(path, **{"max_tokens": 256, "global_batch": 2, **more})
 
 
 def run_rank(path, rank, world_size, answer):
