@@ -87,6 +87,21 @@ def test_one_document_may_name_an_image_a_page(tmp_path):
     }  # fmt: skip
 
 
+def test_a_blank_page_and_one_without_its_image_cost_no_other_of_their_document(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, size in (("p1.png", (12, 8)), ("p2.png", (12, 8)), ("p4.jpg", (12, 8))):
+        (tmp_path / "in" / name).write_bytes(picture(0, size, "JPEG" if name.endswith("jpg") else "PNG"))
+    pages = (("C:\\x\\p1.png", "one"), ("p2.png", ""), ("p3.png", "three"), ("p4.tif", "four"))
+    (tmp_path / "in" / "book.hocr").write_text(hocr(*pages))
+    tally = ingest(tmp_path / "out", "hocr", tmp_path / "in")
+    got = examples(tmp_path / "out")
+    assert {p: (e.text, e.images[0].path) for p, e in got.items()} == {
+        "book#1": ("one", "p1.png"), "book#4": ("four", "p4.jpg"),
+    }  # fmt: skip
+    assert exclusions(tmp_path / "out") == {"book#2": "layout_without_text", "book#3": "asset_missing"}
+    assert tally.read == 4
+
+
 def test_a_layout_given_by_itself_finds_its_image_in_the_roots_and_nowhere_else(tmp_path):
     for folder in ("labels", "images", "elsewhere"):
         (tmp_path / folder).mkdir()

@@ -67,7 +67,7 @@ def label(root: Element, changes: Counter[str]) -> Label:
     pages = list(_pages(root))
     if not pages:
         raise Bad("bad_label", "an HTML document without an ocr_page")
-    return of_pages(pages, partial(_page, _about(root)), changes)
+    return of_pages(pages, partial(_page, _about(root)), changes, lambda page: image_of(_properties(page)))
 
 
 def _pages(element: Element) -> Iterator[Element]:

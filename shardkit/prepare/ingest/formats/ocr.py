@@ -8,6 +8,7 @@ What a label file is, its own content says. Every page of a multi-page TIFF is a
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from shardkit.prepare.ingest.formats.label_list import annotator, draft
 from shardkit.prepare.ingest.formats.ocr_label import LABELS, READERS, read_label
 from shardkit.prepare.ingest.formats.tiff_pages import page_frames
 from shardkit.prepare.ingest.reader import Reader
-from shardkit.prepare.ingest.reasons import Bad
+from shardkit.prepare.ingest.reasons import Bad, plain
 from shardkit.prepare.ingest.record import Record, exclusion
 from shardkit.records import Exclusion, Relation, Segment
 
@@ -115,6 +116,9 @@ def pair_drafts(
         if one is not None and one.bad is not None:
             yield exclusion(name, position, one.bad.reason, one.bad.detail)
             continue
+        if isinstance(ref, Bad):
+            yield exclusion(name, position, ref.reason, ref.detail)
+            continue
         has_text = one is not None and bool(one.text.strip())
         if one is not None and not has_text:
             changes["page_without_text"] += 1
@@ -147,13 +151,11 @@ def _image(ref: ImageRef, label: Label | None) -> ImageRef:
     )
 
 
-def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -> list[tuple[str, ImageRef]]:
-    """(input, image) of every page: the images that the pages of a label name, or all pages of one image file."""
-    if label is not None and len(label.pages) == len(pair.images) > 1:
-        by_name = {base_name(name): name for name in pair.images}
-        names = [by_name.get(base_name(page.image)) for page in label.pages]
-        if None not in names and len(set(names)) == len(names):
-            return [(name, _picture(name, reader.below_root(name))) for name in names if name is not None]
+def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -> list[tuple[str, ImageRef | Bad]]:
+    """(input, image, or why there is none) of every page: what the pages of a label name, or the pages of one image file."""
+    named = _named(pair, label) if label is not None else []
+    if label is not None and named:
+        return [_picture_of(page, name, pair, reader) for page, name in zip(label.pages, named, strict=True)]
     if pair.images or label is None or not label.image:
         name = pair.image()
         ref = _picture(name, reader.below_root(name))
@@ -164,6 +166,27 @@ def _pictures(pair: Pair, record: Record, label: Label | None, reader: Reader) -
         ref = _picture(path, data)
     frames = page_frames(ref.data or b"", None if label is None else len(label.pages) or len(_texts(label)))
     return [(name, replace(ref, frame=frame, has_siblings=len(frames) > 1)) for frame in frames]
+
+
+def _named(pair: Pair, label: Label) -> list[str | None]:
+    """The image of each page of a label whose pages name images of their own: None for one that is not there. Nothing
+    where they name one for all, or the images are others."""
+    said = [page.image.replace("\\", "/").rpartition("/")[2] for page in label.pages]
+    if not pair.images or len(said) < 2 or "" in said or len(set(said)) < len(said):
+        return []
+    by_name = {name.rpartition("/")[2]: name for name in pair.images}
+    by_stem = {os.path.splitext(name)[0]: path for name, path in by_name.items()}
+    found = [by_name.get(name) or by_stem.get(os.path.splitext(name)[0]) for name in said]
+    return found if len(set(found) - {None}) == len(pair.images) else []
+
+
+def _picture_of(page: Label, name: str | None, pair: Pair, reader: Reader) -> tuple[str, ImageRef | Bad]:
+    if name is None:
+        return pair.labels[0][1], Bad("asset_missing", f"there is no file {plain(page.image)}")
+    try:
+        return name, _picture(name, reader.below_root(name))
+    except Bad as bad:
+        return name, bad
 
 
 def _picture(name: str, data: bytes) -> ImageRef:

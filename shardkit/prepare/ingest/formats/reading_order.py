@@ -80,8 +80,16 @@ def assembled(page: Block, order: Sequence[str] | None, changes: Counter[str]) -
 Page = TypeVar("Page")
 
 
-def of_pages(pages: Sequence[Page], page: Callable[[Page, Counter[str]], Label], changes: Counter[str]) -> Label:
+def of_pages(
+    pages: Sequence[Page],
+    page: Callable[[Page, Counter[str]], Label],
+    changes: Counter[str],
+    image: Callable[[Page], str] = lambda _: "",
+) -> Label:
     """The label of a file of one page or several; a page of several that cannot be used is left to say so itself.
+
+    Args:
+        image: what such a page calls its image.
 
     Raises:
         Bad: where the only page cannot be used.
@@ -93,7 +101,7 @@ def of_pages(pages: Sequence[Page], page: Callable[[Page, Counter[str]], Label],
         try:
             labels.append(page(one, changes))
         except Bad as bad:
-            labels.append(Label(text="", bad=bad))
+            labels.append(Label(text="", bad=bad, image=image(one)))
     return Label(text="\f".join(label.text for label in labels), pages=tuple(labels))
 
 
