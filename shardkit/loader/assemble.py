@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 8
-"""Pictures that are handed to a thread together: to hand over each would cost a twentieth of what a small one takes."""
+"""Pictures that a thread gets at a time: to hand over each alone costs a twentieth of what decoding a small one does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class _Picture:
 
 
 Outcome = Jpeg | None | BadMedia
-"""Of a picture: left to the device, there, or why it cannot be."""
+"""What became of a picture: left to the device; in its place; or why it cannot be decoded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class _Begun:
     timing: Timing
     pictures: list[_Picture]
     outcomes: list[Future[list[Outcome]]]
-    """Of the pictures in their order, some at a time."""
+    """Of runs of `pictures`, in order."""
 
     def cancel(self) -> None:
         """Give up the pictures that no thread has begun with."""
@@ -110,7 +110,7 @@ class Assembler:
         self._views = views
         self._threads = threads
         self._begins = executor(min(1, threads), "begin")
-        """One thread, because sequences are read by one; it is beside the consumer, whose steps it would make longer."""
+        """One thread, because `sequence` of a reader is for one; not the consumer's, whose steps it would make longer."""
         self._decodes = executor(threads, "decode")
 
     def batches(self, steps: Iterable[Step]) -> Iterator[HostBatch]:
@@ -173,7 +173,7 @@ class Assembler:
             _Picture(sequence=number, loaded=loaded, slot=slot, place=place)
             for (number, loaded, slot), place in zip(slots, buffers.places, strict=True)
         ]
-        # Of a few pictures each thread has its part.
+        # Few pictures are shared evenly, so that no thread idles.
         size = max(1, min(AT_ONCE, -(-len(pictures) // max(1, self._threads))))
         return _Begun(
             step=step,
@@ -189,7 +189,7 @@ class Assembler:
         )
 
     def _decode(self, pictures: list[_Picture], epoch: int, timing: Timing) -> list[Outcome]:
-        """Fill the places of some pictures."""
+        """Fill the places of a run of pictures; what became of each."""
         outcomes: list[Outcome] = []
         seed = self._plan.settings.seed
         for picture in pictures:

@@ -66,7 +66,7 @@ class ForeignReader:
         return len(data), left
 
     def metadata(self, loaded: Loaded) -> dict[str, Any]:
-        """None is known."""
+        """Foreign samples have none."""
         return {}
 
     def place(self, loaded: Loaded) -> str:
