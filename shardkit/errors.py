@@ -103,6 +103,7 @@ class OutputError(ShardkitError):
             ),
             errno.ENOENT: ("a folder on the way to the output is not there", f"make it, or {ELSEWHERE}"),
             errno.ENOTDIR: ("a part of the way to the output is a file, not a folder", ELSEWHERE),
+            errno.EEXIST: ("a file is here, where a folder has to be", ELSEWHERE),
         }
         what, hint = known.get(
             error.errno or 0,

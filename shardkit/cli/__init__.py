@@ -14,7 +14,7 @@ import click
 
 from shardkit import __version__
 from shardkit.cli.failure import AnsweredError, leave_stdout, report_error, report_stop, report_usage
-from shardkit.errors import ShardkitError
+from shardkit.errors import ShardkitError, guess
 
 COMMANDS = {
     "ingest": "raw dumps to hashed shards with provenance",
@@ -56,6 +56,13 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderGoneError from None  # click would end the process as if something were wrong
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}{guess(args[0], COMMANDS)}.", ctx)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     base_option,
     dataset_argument,
     embedding_column_option,
@@ -53,7 +54,7 @@ from shardkit.prepare.dedup.levels import LEVELS
 @click.option(
     "--show",
     "listed",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=LISTED,
     show_default=True,
     metavar="N",

@@ -17,12 +17,24 @@ from shardkit.cli.failure import AnsweredError, leave_stdout
 from shardkit.engine.cores import num_cores
 from shardkit.engine.progress import Progress, silent
 from shardkit.errors import ConfigError, OutputError, ShardkitError
+from shardkit.records.counts import MOST
 from shardkit.sequence.packers import PACKERS
 from shardkit.store.remote import RemoteSettings
 from shardkit.store.units import SHARD_FORMATS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Number = TypeVar("Number")
+
+
+class Whole(click.IntRange):
+    """A whole number that is no larger than anything can be counted: sums of it stay below 64 bits."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number: int = super().convert(value, param, ctx)
+        if number > MOST:
+            self.fail(f"{value} is above {MOST}, which is the most.", param, ctx)
+        return number
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")
@@ -36,7 +48,7 @@ overwrite_option = click.option(
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
 workers_option = click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=num_cores,
     show_default="one a core",
     help="Worker processes. The result does not depend on it.",
@@ -58,10 +70,10 @@ train_split_option = click.option(
     "--split", metavar="NAME", help="[default: train, or everything where it was never split]"
 )
 max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
+    "--max-tokens", type=Whole(min=1), metavar="L", help="Tokens of a pack. [default: the dataset's]"
 )
 global_batch_option = click.option(
-    "--global-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Packs of a step."
+    "--global-batch", type=Whole(min=1), default=1, show_default=True, help="Packs of a step."
 )
 packer_option = click.option(
     "--packer", type=click.Choice(list(PACKERS)), default="best-fit", show_default=True, help="Fills the packs."
@@ -114,7 +126,7 @@ cache_option = click.option(
 )
 cache_limit_option = click.option(
     "--cache-limit",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="BYTES",
     help="Shards that are kept there; those used longest ago go first. [default: 100 GiB]",
 )
@@ -141,7 +153,7 @@ shard_options = options(
     click.option("--shards", type=click.Choice(list(SHARD_FORMATS)), default="arrow", show_default=True),
     click.option(
         "--shard-size",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         default=256_000_000,
         show_default=True,
         metavar="BYTES",
@@ -156,11 +168,11 @@ remote_read_options = options(base_option, remote_options, json_option, quiet_op
 look_options = options(base_option, remote_options, json_option, silent_option)
 """The same of one that answers at once, without a word on stderr."""
 limit_options = options(
-    click.option("--max-images", type=click.IntRange(min=1), metavar="N", help="Images of a pack."),
-    click.option("--max-patches", type=click.IntRange(min=1), metavar="N", help="Image patches of a pack."),
+    click.option("--max-images", type=Whole(min=1), metavar="N", help="Images of a pack."),
+    click.option("--max-patches", type=Whole(min=1), metavar="N", help="Image patches of a pack."),
     click.option(
         "--max-attention",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="Pairs of tokens of a pack that attend to one another: the sum of the squares of its sequences' lengths.",
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     datasets_argument,
     embedding_column_option,
     max_removed_option,
@@ -62,7 +63,7 @@ _COLUMNS = ("items", "searchable", "contaminated", "common", "review", "examples
 )
 @click.option(
     "--common-groups",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=5,
     show_default=True,
     metavar="N",

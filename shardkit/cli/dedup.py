@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     datasets_argument,
     embedding_column_option,
     embedding_field_option,
@@ -88,7 +89,7 @@ _TEXTS_SHOWN = 5
 @max_removed_option
 @click.option(
     "--boilerplate-min",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=LEAST_DOCUMENTS,
     show_default=True,
     metavar="N",
@@ -118,7 +119,7 @@ _TEXTS_SHOWN = 5
 )
 @click.option(
     "--shard-size",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=SHARD_SIZE,
     show_default=True,
     metavar="BYTES",

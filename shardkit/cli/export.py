@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, options, print_result, progress_bar, say, stage_options
+from shardkit.cli.common import Whole, dataset_argument, options, print_result, progress_bar, say, stage_options
 from shardkit.errors import ConfigError
 from shardkit.prepare.export import EXPORTS, ExportConfig, ExportResult, run
 from shardkit.prepare.export.config import About
@@ -30,7 +30,7 @@ EPILOG = "\b\nFormats:\n" + "\n".join(f"  {name:<12} {form.about}" for name, for
 )
 @click.option("--split", "splits", multiple=True, metavar="NAME", help="Only this split. Repeatable. [default: all]")
 @click.option(
-    "--shard-size", type=click.IntRange(min=1), default=256_000_000, show_default=True, metavar="BYTES",
+    "--shard-size", type=Whole(min=1), default=256_000_000, show_default=True, metavar="BYTES",
     help="A file closes when its payload reaches this.",
 )  # fmt: skip
 @click.option("--name", metavar="NAME", help="What the card calls the dataset. [default: its sources]")

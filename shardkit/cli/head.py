@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import dataset_argument, look_options, print_result
+from shardkit.cli.common import Whole, dataset_argument, look_options, print_result
 from shardkit.prepare.report.head import head
 from shardkit.store.remote import as_url
 
 
 @click.command("head")
 @dataset_argument
-@click.option("-n", "--number", type=click.IntRange(min=1), default=5, show_default=True, metavar="N")
+@click.option("-n", "--number", type=Whole(min=1), default=5, show_default=True, metavar="N")
 @click.option("--split", metavar="NAME", help="Only examples of this split.")
 @look_options
 def command(*, dataset: Path, as_json: bool, **given: Any) -> None:

@@ -11,6 +11,7 @@ import click
 import orjson
 
 from shardkit.cli.common import (
+    Whole,
     dry_run_option,
     json_option,
     options,
@@ -69,7 +70,7 @@ Recipes:
 
 _INPUTS_SHOWN = 20
 _FILE = click.Path(path_type=Path)
-_size = click.IntRange(min=1)
+_size = Whole(min=1)
 
 
 class _FormatOrPath(click.Choice):  # type: ignore[type-arg]  # not generic before click 8.2

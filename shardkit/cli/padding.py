@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shardkit.cli.common import look_options, max_tokens_option, print_result, train_split_option
+from shardkit.cli.common import Whole, look_options, max_tokens_option, print_result, train_split_option
 from shardkit.prepare.report.padding import PaddingConfig, run
 
 
@@ -17,7 +17,7 @@ from shardkit.prepare.report.padding import PaddingConfig, run
 @click.option("--reference", is_flag=True, help="Instead of a dataset the sixteen samples of the published report.")
 @click.option("--compat", is_flag=True,
               help="The padded rows as the first program printed them, its two wrong denominators with them.")  # fmt: skip
-@click.option("--batch-size", type=click.IntRange(min=1), default=16, show_default=True, metavar="B",
+@click.option("--batch-size", type=Whole(min=1), default=16, show_default=True, metavar="B",
               help="Samples of a padded batch.")  # fmt: skip
 @train_split_option
 @max_tokens_option

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from shardkit.cli.common import (
+    Whole,
     choice_option,
     dataset_argument,
     global_batch_option,
@@ -62,10 +63,8 @@ from shardkit.store.remote import RemoteSettings
     metavar="FILE",
     help="Write a mixture file that trains on the budget's worth of the data only, in every epoch. For ablations.",
 )
-@click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="The epoch that is described.")
-@click.option(
-    "--world", "worlds", type=click.IntRange(min=1), multiple=True, metavar="W", help="Balance W ranks. Repeatable."
-)
+@click.option("--epoch", type=Whole(min=0), default=0, show_default=True, help="The epoch that is described.")
+@click.option("--world", "worlds", type=Whole(min=1), multiple=True, metavar="W", help="Balance W ranks. Repeatable.")
 @click.option("--save", is_flag=True, help="Keep the plan in DATASET/.cache, so that loaders need not count batches.")
 @remote_read_options
 def command(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     dataset_argument,
     options,
     overwrite_option,
@@ -24,7 +25,7 @@ from shardkit.prepare.report.site.run import run
 @click.command("report")
 @dataset_argument
 @click.option("-o", "--out", "output", type=click.Path(path_type=Path), required=True, help="The folder to write.")
-@click.option("--show", "shown", type=click.IntRange(min=1), default=SHOWN, show_default=True, metavar="N",
+@click.option("--show", "shown", type=Whole(min=1), default=SHOWN, show_default=True, metavar="N",
               help="Clusters, pairs, leaks and exclusions of a reason that a page shows; it says how many there are.")  # fmt: skip
 @click.option("--thumbnails", "side", type=int, default=SIDE, show_default=True, metavar="PIXELS",
               help="The longer side of pictures; 0 for none.")  # fmt: skip

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from shardkit.cli.common import (
+    Whole,
     base_option,
     dataset_argument,
     quiet_option,
@@ -26,11 +27,11 @@ from shardkit.store.remote import RemoteSettings
 @dataset_argument
 @train_split_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
-@click.option("--epochs", type=click.IntRange(min=1), default=1, show_default=True, help="Where the last one ends.")
+@click.option("--epochs", type=Whole(min=1), default=1, show_default=True, help="Where the last one ends.")
 @click.option("--after", metavar="EPOCH/STEP", help="Go on behind this place, that of the last prompt that is done.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N prompts.")
-@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Of several samplers, this one.")
-@click.option("--world", type=click.IntRange(min=1), default=1, show_default=True, help="Number of samplers.")
+@click.option("--limit", type=Whole(min=1), metavar="N", help="At most N prompts.")
+@click.option("--rank", type=Whole(min=0), default=0, show_default=True, help="Of several samplers, this one.")
+@click.option("--world", type=Whole(min=1), default=1, show_default=True, help="Number of samplers.")
 @base_option
 @remote_options
 @click.option(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     dataset_argument,
     output_option,
     print_dataset,
@@ -23,7 +24,7 @@ from shardkit.prepare.shrink.run import run
 
 @click.command("shrink")
 @dataset_argument
-@click.option("--max-side", type=click.IntRange(min=1), required=True, metavar="PIXELS",
+@click.option("--max-side", type=Whole(min=1), required=True, metavar="PIXELS",
               help="Pictures with a longer side are made smaller; all others stay byte for byte.")  # fmt: skip
 @click.option("--quality", type=click.IntRange(MIN_QUALITY, MAX_QUALITY), default=QUALITY, show_default=True,
               metavar="N", help="Of JPEG and lossy WebP.")  # fmt: skip

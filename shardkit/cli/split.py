@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     dataset_argument,
     output_option,
     print_dataset,
@@ -31,7 +32,7 @@ from shardkit.prepare.split.times import parse_cutoffs
 
 _FILE = click.Path(path_type=Path)
 _LANGUAGES = 12
-_size = click.IntRange(min=1)
+_size = Whole(min=1)
 
 
 @click.command("split")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from shardkit.cli.common import (
     workers_option,
 )
 from shardkit.prepare.report.stats import StatsConfig, run
+from shardkit.records.counts import exact
 from shardkit.sequence.objectives import OBJECTIVES
 
 _COLUMNS = ("examples", "images", "pixels", "bytes", "sequences", "tokens")
@@ -44,7 +44,7 @@ def command(*, dataset: Path, objectives: tuple[str, ...], as_json: bool, quiet:
     shardkit stats work/split
     shardkit stats work/tokens --objective answer=2 --json
     """
-    config = StatsConfig(dataset=dataset, objectives=parse_numbers(objectives, "--objective", Fraction), **given)
+    config = StatsConfig(dataset=dataset, objectives=parse_numbers(objectives, "--objective", exact), **given)
     figures = run(config, progress_bar("stats", quiet=quiet))
     print_result(figures, as_json=as_json, text="\n".join(_lines(figures)))
 

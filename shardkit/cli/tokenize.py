@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     datasets_argument,
     parse_pairs,
     print_result,
@@ -55,7 +56,7 @@ from shardkit.sequence.recipes import OVERLONG, RECIPES
 )
 @click.option(
     "--max-tokens",
-    type=click.IntRange(min=2),
+    type=Whole(min=2),
     metavar="L",
     help="Longest sequence. [default: "
     + ", ".join(f"{kind.MAX_TOKENS} for {name}" for name, kind in RECIPES.items())
@@ -75,7 +76,7 @@ from shardkit.sequence.recipes import OVERLONG, RECIPES
 )
 @click.option(
     "--show",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="N",
     help="Write nothing; spell out the sequences of the first N examples, with their targets and image slots.",
 )

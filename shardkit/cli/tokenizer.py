@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from shardkit.cli.common import (
+    Whole,
     base_option,
     datasets_argument,
     dry_run_option,
@@ -47,7 +48,7 @@ def command() -> None:
     "-o", "--out", "output", type=click.Path(path_type=Path), help="The folder to write. [required without --dry-run]"
 )
 @click.option(
-    "--vocab-size", type=click.IntRange(min=1), default=6400, show_default=True, metavar="N",
+    "--vocab-size", type=Whole(min=1), default=6400, show_default=True, metavar="N",
     help="Entries, control tokens and the 256 bytes included.",
 )  # fmt: skip
 @click.option(
@@ -63,7 +64,7 @@ def command() -> None:
 )  # fmt: skip
 @train_split_option
 @click.option(
-    "--max-bytes", type=click.IntRange(min=1), default=20_000_000, show_default=True, metavar="BYTES",
+    "--max-bytes", type=Whole(min=1), default=20_000_000, show_default=True, metavar="BYTES",
     help="Text to learn from; of more a share of the examples is drawn, by their ids. A byte of Chinese takes some 70 of memory.",
 )  # fmt: skip
 @workers_option

@@ -11,6 +11,7 @@ import click
 import orjson
 
 from shardkit.cli.common import (
+    Whole,
     base_option,
     choice_option,
     global_batch_option,
@@ -50,7 +51,7 @@ LINES = 10
 @click.command("train")
 @choice_option("--task", TASKS)
 @click.option("--data", type=click.Path(path_type=Path), help="A tokenized dataset.")
-@click.option("--steps", type=click.IntRange(min=1), help="The step after which the run ends.")
+@click.option("--steps", type=Whole(min=1), help="The step after which the run ends.")
 @click.option(
     "--stages",
     type=click.Path(path_type=Path),
@@ -62,7 +63,7 @@ LINES = 10
 @click.option("--resume", is_flag=True, help="Go on from the latest checkpoint in --out.")
 @click.option(
     "--resume-from",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="STEP",
     help="Go on from the checkpoint of this step instead of the latest.",
 )
@@ -88,13 +89,13 @@ LINES = 10
 @choice_option("--decoder", DECODERS, "Pixels of stored pictures.", default="pillow")
 @click.option(
     "--micro-steps",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=1,
     show_default=True,
     help="Parts in which a rank computes its share of a step.",
 )
 @click.option("--lr", type=float, default=1e-3, show_default=True, help="Learning rate after the warm-up.")
-@click.option("--warmup", type=click.IntRange(min=0), default=20, show_default=True, help="Steps of the warm-up.")
+@click.option("--warmup", type=Whole(min=0), default=20, show_default=True, help="Steps of the warm-up.")
 @choice_option("--schedule", SCHEDULES, "Of the learning rate.", default="constant")
 @click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Of matrices.")
 @click.option("--clip", type=float, default=1.0, show_default=True, help="Largest norm of the gradient.")
@@ -115,7 +116,7 @@ LINES = 10
 )
 @click.option(
     "--eval-every",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     default=0,
     metavar="N",
     show_default=True,
@@ -130,21 +131,21 @@ LINES = 10
 )
 @click.option(
     "--objective-norms-every",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     default=50,
     metavar="N",
     show_default=True,
     help="Log the gradient norm of each objective alone every N steps, at the cost of a pass for each; 0 never.",
 )
-@click.option("--checkpoint-every", type=click.IntRange(min=1), default=50, show_default=True, help="Steps.")
-@click.option("--keep-last", type=click.IntRange(min=1), default=2, show_default=True, help="Checkpoints to keep.")
+@click.option("--checkpoint-every", type=Whole(min=1), default=50, show_default=True, help="Steps.")
+@click.option("--keep-last", type=Whole(min=1), default=2, show_default=True, help="Checkpoints to keep.")
 @click.option(
     "--tensorboard", type=click.Path(path_type=Path), metavar="DIR", help="Write the log's numbers for TensorBoard too."
 )
 @choice_option("--device", DEVICES, "Where the run computes.", default="cpu")
 @choice_option("--precision", PRECISIONS, "What a step computes with.", default="fp32")
 @click.option("--compile", is_flag=True, help="Compile the feed-forward layers (torch.compile).")
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads. [default: one a core; a run keeps its own]")
+@click.option("--threads", type=Whole(min=1), help="CPU threads. [default: one a core; a run keeps its own]")
 @click.option(
     "--eval-permuted",
     is_flag=True,

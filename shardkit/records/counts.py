@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
+
+MOST = 10**15
+"""The largest limit or number that may be asked for: what is summed up over a dataset stays below 64 bits."""
+_EXACT = re.compile(r"[+-]?([0-9]{1,18}|[0-9]{0,18}\.[0-9]{1,18})([eE][+-]?[0-9]{1,2})?|[0-9]{1,18}/[0-9]{1,18}")
+
+
+def exact(text: str) -> Fraction:
+    """The number that a user wrote, as it stands there: 0.05, 1/3, 2e-3.
+
+    Raises:
+        ValueError: where it is no number, or one of more digits than anybody means.
+        ZeroDivisionError: for 1/0.
+    """
+    if not _EXACT.fullmatch(text.strip()):
+        raise ValueError(text)
+    return Fraction(text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,7 @@ from shardkit.store.files import (
     write_durably,
 )
 from shardkit.store.lock import LOCK, Locks
-from shardkit.store.output import keep_apart
+from shardkit.store.output import place_of_output
 
 _BEGUN = ".begun"
 """In a folder that is being made: whatever else is missing, it is ours."""
@@ -109,13 +109,11 @@ class AtomicFolder(ABC):
     """
 
     def __init__(self, path: Path, *, protected: Sequence[Path] = (), overwrite: bool = False) -> None:
-        self.path = Path(os.path.abspath(path))
+        self.path = place_of_output(path, protected)
         self.new = self.path.with_name(f".{self.path.name}.new")
         self.unchanged = False
         self._overwrite = overwrite
         self._locks = Locks()
-        for place in protected:
-            keep_apart(self.path, place)
 
     # What kind of folder it is.
     @abstractmethod

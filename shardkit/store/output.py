@@ -14,7 +14,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from shardkit import __version__
 from shardkit.digest import canonical_json
-from shardkit.errors import OutputError, ShardkitError, SourceError
+from shardkit.errors import ELSEWHERE, OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry, listed_files
 from shardkit.store.dataset import Dataset
 from shardkit.store.difference import first_difference
@@ -78,7 +78,7 @@ class Output:
         protected: Sequence[Path] = (),
         overwrite: bool = False,
     ) -> None:
-        self.path = Path(os.path.abspath(path))
+        self.path = place_of_output(path, protected)
         self.stage = stage
         self.recipe = dict(recipe)
         self.inputs = list(inputs)
@@ -89,8 +89,6 @@ class Output:
         self._locks = Locks()
         self._started = time.monotonic()
         self._protected = tuple(map(Path, protected))
-        for place in self._protected:
-            keep_apart(self.path, place)
 
     # ------------------------------------------------------------------ opening
     def __enter__(self) -> Output:
@@ -370,6 +368,37 @@ class Output:
             remove_tree(self._target)
         sync_folder(self.path)
         return Dataset.open(self.path)
+
+
+def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> Path:
+    """`path` made absolute, where an output may stand there.
+
+    Args:
+        protected: what the output may not be, hold or lie in, such as its inputs.
+
+    Raises:
+        OutputError: that names what is in its way; a dataset is, in whose folder it would lie.
+    """
+    output = Path(os.path.abspath(path))
+    for place in protected:
+        keep_apart(output, Path(place))
+    if not output.name:
+        raise OutputError("a whole file system is no place for an output", where=str(output), hint=ELSEWHERE)
+    for parent in output.resolve().parents:
+        if _is_dataset(parent):
+            raise OutputError(f"the output lies in the dataset {parent}", where=str(output), hint=ELSEWHERE)
+    return output
+
+
+def _is_dataset(folder: Path) -> bool:
+    """Whether a dataset was committed here; other programs have a manifest.json, too."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        Dataset.open(folder, check_id=False)
+    except ShardkitError:
+        return False
+    return True
 
 
 def keep_apart(output: Path, place: Path) -> None:

@@ -61,3 +61,58 @@ def test_what_was_stopped_says_how_it_goes_on(stop, code, word, tmp_path, monkey
     assert found["error"] == {"kind": "Stopped", "exit_code": code, "what": word, "where": "",
                               "next": f"this command goes on where it stopped: {command}"}  # fmt: skip
     assert said.lstrip() == f"{word}\nNext: {found['error']['next']}\n"
+
+
+def test_a_command_that_is_nearly_right_is_guessed(capsys: pytest.CaptureFixture[str]):
+    assert run(["ingets"]) == 2
+    assert "No such command 'ingets' (did you mean ingest?)." in capsys.readouterr().err
+    assert run(["ingest", "captions", "a.csv"]) == 2
+    assert "(did you mean caption?)" in capsys.readouterr().err
+    assert run(["dedup", "a", "--level", "exakt", "--dry-run"]) == 3
+    assert capsys.readouterr().err.endswith("Next: choose with --level (did you mean exact?)\n")
+
+
+STAGES = {
+    "select": ["--where", "images > 0"],
+    "export": ["--format", "jsonl"],
+    "report": ["--no-audit"],
+    "tokenizer train": [],
+}
+"""One of each kind of output."""
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_an_output_in_a_dataset_or_over_everything_is_refused(name, tmp_path, capsys):
+    write(tmp_path / "a", [example("some text here", png(1))])
+    write(tmp_path / "b", [example("t")])
+    (tmp_path / "file").write_bytes(b"")
+    before = sorted(tmp_path.rglob("*"))
+    for output, says in {
+        tmp_path / "b" / "deep" / "c": f"the output lies in the dataset {tmp_path.resolve()}/b",
+        tmp_path / "file" / "c": "a file is here, where a folder has to be (EEXIST)",
+        Path("/"): "",  # the input lies in it
+    }.items():
+        assert run([*name.split(), str(tmp_path / "a"), *STAGES[name], "-o", str(output), "--workers", "1"]) == 8
+        said = capsys.readouterr().err
+        assert said.startswith((f"{output}: {says}", f"{output.parent}: {says}"))
+        assert said.endswith("\nNext: choose another place with -o\n")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", [
+    ["head", "a", "-n"], ["plan", "a", "--max-tokens"], ["plan", "a", "--epoch"], ["split", "a", "--ratios", "train=1", "--frequent-asset-limit"],
+    ["ingest", "ocr", "a", "--dry-run", "--unit-size"], ["train", "--task", "lm", "--data", "a", "--steps", "1", "--out", "b", "--warmup"],
+], ids=" ".join)  # fmt: skip
+def test_a_number_beyond_all_counting_is_a_usage_error(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run([*words, str(10**15 + 1)]) == 2
+    assert capsys.readouterr().err.endswith("1000000000000001 is above 1000000000000000, which is the most.\n")
+    assert run([*words, str(10**15)]) == 4, "nothing is here"
+
+
+@pytest.mark.parametrize("share", ["1e400", "1e999999999", "1e-999999999", "nan", "9" * 5000, "1/0"])
+def test_a_share_that_nobody_means_is_no_number(share, tmp_path, capsys):
+    assert run(["split", str(tmp_path), "-o", "x", "--ratios", f"train={share},test=0.5"]) == 3
+    assert "is no share over 0" in capsys.readouterr().err
+    assert run(["stats", str(tmp_path), "--objective", f"answer={share}"]) == 3
+    assert "is no number" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from shardkit.prepare.result import StageResult
 from shardkit.prepare.split.declared import check_group_by
 from shardkit.prepare.split.near import NearRules
 from shardkit.prepare.split.times import Cutoffs
+from shardkit.records.counts import exact
 from shardkit.store.units import check_shards
 
 SPLIT_VERSION = 2
@@ -167,7 +168,7 @@ class SplitConfig:
     @property
     def shares(self) -> dict[str, Fraction]:
         """Split -> share asked, exactly as written; empty where the splits are parted by time."""
-        return {name: Fraction(share) for name, share in self.ratios or ()}
+        return {name: exact(share) for name, share in self.ratios or ()}
 
     def recipe(self, rules: NearRules, like: str | None = None, parents: Sequence[str] = ()) -> dict[str, Any]:
         """The config as JSON values.
@@ -235,14 +236,14 @@ def _check_ratios(ratios: Ratios) -> None:
         if not _NAME.fullmatch(name) or name == "all":
             raise ConfigError(f"--ratios: {name!r} cannot be the name of a split", hint=_HINT)
         try:
-            positive = Fraction(share) > 0
+            positive = exact(share) > 0
         except (ValueError, ZeroDivisionError):
             positive = False
         if not positive:
             raise ConfigError(f"--ratios: {name}={share} is no share over 0", hint=_HINT)
     if len(set(names)) < len(names):
         raise ConfigError("--ratios names a split twice", hint=_HINT)
-    total = sum((Fraction(share) for _, share in ratios), Fraction(0))
+    total = sum((exact(share) for _, share in ratios), Fraction(0))
     if abs(total - 1) > Fraction(1, 1_000_000):
         raise ConfigError(f"--ratios add up to {float(total):g}, not to 1", hint=_HINT)
 

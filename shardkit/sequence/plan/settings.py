@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardkit.errors import ConfigError
+from shardkit.records.counts import MOST
 from shardkit.sequence.packers import PACKERS
 
 TAILS = {
@@ -42,6 +43,8 @@ class PlanSettings:
                 continue
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}, not a whole number above 0", hint=f"set {option(name)}")
+            if value > MOST:
+                raise ConfigError(f"{name} is {value}; {MOST} is the most", hint=f"set {option(name)}")
         if type(self.seed) is not int or not -(2**63) <= self.seed < 2**63:
             raise ConfigError(f"seed is {self.seed!r}, not a whole number of 64 bits", hint=f"set {option('seed')}")
         for name, known in (("packer", tuple(PACKERS)), ("tail", tuple(TAILS))):

@@ -148,6 +148,7 @@ def test_a_mixture_that_does_not_fit_is_refused():
         ({"max_tokens": 0}, "max_tokens is 0, not a whole number above 0"),
         ({"max_tokens": 8.0}, "max_tokens is 8.0, not a whole number above 0"),
         ({"max_images": 0}, "max_images is 0"),
+        ({"max_tokens": 10**15 + 1}, "max_tokens is 1000000000000001; 1000000000000000 is the most"),
         ({"global_batch": True}, "global_batch is True"),
         ({"seed": "7"}, "seed is '7', not a whole number of 64 bits"),
         ({"seed": 2**63}, "not a whole number of 64 bits"),
