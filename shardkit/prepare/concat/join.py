@@ -74,6 +74,8 @@ class Joined:
         tables = {"examples": self._counted_on("examples"), "assets": self._as_they_are("assets")}
         if self._some_have("clusters"):
             tables |= {"edges": self._as_they_are("edges"), "clusters": self._clusters()}
+        if self._some_have("near"):
+            tables["near"] = self._as_they_are("near")
         if self._some_have("derived"):
             tables["derived"] = self._as_they_are("derived")
         if self.datasets[0].has_table("lengths"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,7 @@ import pyarrow as pa
 from shardkit.digest import fingerprint
 from shardkit.engine import Progress, silent
 from shardkit.errors import ConfigError, SourceError
+from shardkit.prepare.carried import joined_before
 from shardkit.prepare.dedup import MATCHERS
 from shardkit.prepare.dedup.boilerplate import Boilerplate, find_boilerplate
 from shardkit.prepare.dedup.candidates import Candidates, find
@@ -87,6 +89,7 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
             workers=config.workers,
             on_progress=on_progress,
         ))  # fmt: skip
+        before = joined_before(view.selection, num_clusters=view.num_clusters)
         sealed = Sealed(
             tally=tally,
             splits=inputs.splits,
@@ -94,9 +97,9 @@ def run(config: DedupConfig, on_progress: Progress = silent) -> DedupResult:
             tables={
                 "examples": view.selection.examples(),
                 "assets": view.selection.assets(),
-                "edges": view.edges(),
-                "clusters": view.clusters(),
-                "near": view.near(),
+                "edges": chain(view.edges(), before.get("edges", ())),
+                "clusters": chain(view.clusters(), before.get("clusters", ())),
+                "near": chain(view.near(), before.get("near", ())),
                 "retention": [view.retention],
                 "paragraphs": [view.paragraphs],
                 **_of_changes(config, view),

@@ -187,14 +187,22 @@ class View:
         }
         return pa.table(columns, schema=TABLES["edges"])
 
+    @cached_property
+    def _keepers(self) -> npt.NDArray[np.int64]:
+        """Candidates that others go for, ascending."""
+        return np.unique(self.decision.keeper[self.decision.removed])
+
+    @property
+    def num_clusters(self) -> int:
+        return len(self._keepers)
+
     def clusters(self) -> Iterator[pa.Table]:
         """Keepers with the rows removed for them; clusters are numbered in the order of their keepers.
 
         A keeper of a reference dataset is not named here: its shards are none of the output's.
         """
         yield TABLES["clusters"].empty_table()
-        removed = self.decision.removed
-        keepers = np.unique(self.decision.keeper[removed])
+        removed, keepers = self.decision.removed, self._keepers
         members = np.concatenate([keepers, removed])
         number = np.searchsorted(keepers, np.concatenate([keepers, self.decision.keeper[removed]]))
         first, num_shards = np.array(self.selection.first_shard), len(self.selection.shards)

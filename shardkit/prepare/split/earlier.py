@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +53,8 @@ def permitted(dataset: Dataset) -> tuple[Keys, Keys]:
     return equal, near
 
 
-def places(dataset: Dataset, left: pa.Table) -> pa.Table:
-    """input and position of removed rows, from the datasets that hold their shards."""
-    names = ["input", "position"]
+def places(dataset: Dataset, left: pa.Table, names: Sequence[str] = ("input", "position")) -> pa.Table:
+    """Columns of tables/examples of removed rows, from the datasets that hold their shards."""
     found = {name: np.full(left.num_rows, None, object) for name in names}
     shards, rows = as_int32(left["shard_index"]), as_int32(left["row"])
     refs = dataset.shards

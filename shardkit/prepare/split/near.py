@@ -27,18 +27,18 @@ from shardkit.prepare.dedup import near_text, perceptual, semantic
 from shardkit.prepare.dedup.complete import merged
 from shardkit.prepare.dedup.edges import NearEdges, row_edges
 from shardkit.prepare.dedup.inputs import Inputs
-from shardkit.prepare.dedup.keys import Keys, leading
+from shardkit.prepare.dedup.keys import Keys, leading, look_up
 from shardkit.prepare.dedup.levels import PERCEPTUAL
 from shardkit.prepare.dedup.near import agreeing, distinct_texts
 from shardkit.prepare.dedup.pictures import Units, units_of
 from shardkit.prepare.dedup.signatures import Signed, sign
 from shardkit.prepare.dedup.tuples import crossed
+from shardkit.prepare.split.earlier import selected_from
 from shardkit.prepare.split.ties import id_bits
 from shardkit.store.dataset import Dataset
 
 Pairs = tuple[Keys, Keys]
 """[E] each: values that are near to one another."""
-_SELECTING = frozenset({"decontaminate", "select"})
 _OUTCOMES = ("kept", "review")
 """Of tables/near: pairs that removed nothing and are near all the same."""
 
@@ -105,15 +105,12 @@ def rules_for(dataset: Dataset, before: Mapping[str, Any] | None, *, edges: str,
 
 
 def _dedup_of(dataset: Dataset) -> Dataset | None:
-    """The dedup that the dataset is, or selects rows of through stages that only leave rows out; None where there is
-    none, or it is not where it was."""
-    at = dataset
-    while at.stage in _SELECTING and len(at.manifest.inputs) == 1:
-        try:
-            at = at.holder(at.manifest.inputs[0])
-        except IntegrityError:
-            return None
-    return at if at.stage == "dedup" else None
+    """The dedup that the dataset is, or selects rows of; None where there is none, or it is not where it was."""
+    try:
+        found = selected_from(dataset)
+    except IntegrityError:
+        return None
+    return found if found.stage == "dedup" else None
 
 
 def known_levels(rules: NearRules) -> frozenset[str]:
@@ -175,20 +172,13 @@ def stored_pairs(dataset: Dataset, rows: RowValues, rules: NearRules) -> Iterato
             if threshold is None:
                 continue
             some = table.filter(pc.and_(pc.equal(levels, level), pc.greater_equal(table["score"], threshold)))
-            ends = [_places(leading(some[name]), known, order) for name in ("kept_id", "removed_id")]
+            ends = [look_up(leading(some[name]), known, order) for name in ("kept_id", "removed_id")]
             both = (ends[0] >= 0) & (ends[1] >= 0)
             values = rows.of(level)
             one, two = values[ends[0][both]], values[ends[1][both]]
             # The score says nothing here: what is near may agree in all bits, and texts that were equal may have changed.
             differ = (one != two) & (one != 0) & (two != 0)
             yield level, ends[0][both][differ], ends[1][both][differ], (one[differ], two[differ])
-
-
-def _places(wanted: Keys, known: Keys, order: Indices) -> Indices:
-    if len(known) == 0:
-        return np.full(len(wanted), -1)
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, order[at], -1)
 
 
 # ---------------------------------------------------------------------- compared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ import pytest
 from shardkit.errors import ConfigError, SourceError
 from shardkit.prepare.audit.run import AuditConfig
 from shardkit.prepare.audit.run import run as audit
+from shardkit.prepare.concat.config import ConcatConfig
+from shardkit.prepare.concat.run import run as concat
 from shardkit.prepare.dedup.config import DedupConfig
 from shardkit.prepare.dedup.run import run as dedup
 from shardkit.prepare.select.config import SelectConfig
 from shardkit.prepare.select.run import run as select
 from shardkit.prepare.shrink.config import ShrinkConfig
 from shardkit.prepare.shrink.run import run as shrink
-from shardkit.records import Example, Tally
+from shardkit.records import Example, Relation, Tally, example_id
 from shardkit.store import Dataset, Output, Sealed
 from tests.prepare.builders import example, png, write
 from tests.prepare.split.builders import books, places, split
@@ -172,3 +175,52 @@ def test_removed_duplicates_tie_what_was_made_smaller_since(tmp_path: Path) -> N
     assert [k for k in range(40) if sides[f"page {k}"] != sides[f"other page {k}"]] != []
     split(tmp_path / "small", tmp_path / "found", **given, bases=(tmp_path,))
     assert places(tmp_path / "found") == places(tmp_path / "small-split")
+
+
+@pytest.mark.parametrize("way", ["dedup", "concat", "concat, dedup"])
+def test_removed_duplicates_tie_what_they_resemble_through_stages_that_join(tmp_path: Path, way: str) -> None:
+    """A page of one book is kept, its copy in another book removed: the rest of that book stays with it."""
+    rows = []
+    for k in range(10):
+        rows += [
+            example(f"page {k}", png(k), group=f"a{k}"),
+            example(f"page {k}", png(k), group=f"b{k}"),
+            example(f"rest {k}", png(k + 100), group=f"b{k}"),
+        ]
+    write(tmp_path / "books", rows)
+    write(tmp_path / "more", [example(f"more {k}", png(k + 200)) for k in range(10)])
+    exact = {"levels": ("exact",)}
+    dedup(DedupConfig(inputs=(tmp_path / "books",), output=tmp_path / "clean", **exact))
+    inputs = (tmp_path / "clean", tmp_path / "more")
+    if way.startswith("concat"):
+        concat(ConcatConfig(inputs=inputs, output=tmp_path / "joined"))
+        inputs = (tmp_path / "joined",)
+    if way.endswith("dedup"):
+        dedup(DedupConfig(inputs=inputs, output=tmp_path / "joined2", **exact))
+        inputs = (tmp_path / "joined2",)
+    dataset = Dataset.open(inputs[0])
+    clusters = dataset.table("clusters").to_pylist()
+    assert sorted(row["kept"] for row in clusters) == [False] * 10 + [True] * 10
+    assert len({row["cluster"] for row in clusters}) == 10
+    split(inputs[0], tmp_path / "s", "train=0.5,test=0.5")
+    where = places(tmp_path / "s")
+    assert [k for k in range(10) if where[f"page {k}"] != where[f"rest {k}"]] == []
+
+
+def test_a_second_dedup_calls_rows_by_the_ids_that_they_have_now(tmp_path: Path) -> None:
+    menu = "read our news\nwrite to us here"
+    rows = [
+        replace(
+            example(f"{menu}\n{text}", group=f"https://a.example/{k % 16}"), relations=(Relation(kind="interleaved"),)
+        )
+        for k, text in enumerate(["twice", "twice", *(f"page {k}" for k in range(30))])
+    ]
+    write(tmp_path / "a", [replace(row, example_id=example_id(row)) for row in rows])
+    dedup(DedupConfig(inputs=(tmp_path / "a",), output=tmp_path / "b", levels=("text",)))
+    dedup(DedupConfig(inputs=(tmp_path / "b",), output=tmp_path / "c", levels=("text",), boilerplate="remove"))
+    after = Dataset.open(tmp_path / "c")
+    kept = [row for _, _, row in after.examples() if row.text == "twice"]
+    assert [edge["kept_id"] for edge in after.table("edges").to_pylist()] == [kept[0].example_id]
+    assert [row["kept"] for row in after.table("clusters").to_pylist()] == [False]
+    result = split(tmp_path / "c", None, "train=0.5,test=0.5")
+    assert result.report["groups"]["components"] == 15, "of 16 addresses two had the text"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from shardkit.prepare.dedup.keys import Keys, leading
 from shardkit.prepare.lineage.forget.decide import Decision
 from shardkit.prepare.lineage.forget.write import Kept
 from shardkit.prepare.lineage.index import LINKS
+from shardkit.prepare.split.earlier import places, removed
 from shardkit.store.dataset import Dataset
 from shardkit.store.schema import PROVENANCE, TABLES
 from shardkit.store.tables import replace_column
@@ -99,6 +100,7 @@ def _clustered(kept: Kept) -> Iterator[pa.Table]:
     nodes: list[Keys] = [ids]
     clustered: list[tuple[Keys, Indices]] = []
     linked: list[tuple[Keys, Keys]] = []
+    declared: list[tuple[Keys, pa.ChunkedArray]] = []
     for dataset in _examples_of(kept.dataset):
         if dataset.has_table("clusters"):
             clusters = dataset.table("clusters", ["cluster", "example_id"])
@@ -106,21 +108,38 @@ def _clustered(kept: Kept) -> Iterator[pa.Table]:
             clustered.append((leading(clusters["example_id"]), np.asarray(clusters["cluster"].to_numpy(), np.int64)))
             linked.append((leading(edges["kept_id"]), leading(edges["removed_id"])))
             nodes += [clustered[-1][0], *linked[-1]]
+            left = removed(dataset)
+            declared.append((leading(left["example_id"]), places(dataset, left, ["group"])["group"]))
     known = np.unique(np.concatenate(nodes))
     # A row with smaller pictures names the one that was clustered as its parent.
     parents = leading(examples["parent_id"])
     named = np.unique(np.concatenate(nodes[1:]))
     ids = np.where(~np.isin(ids, named) & np.isin(parents, named), parents, ids)
+    declared.append((ids, examples["group"]))
     ties: list[Edges] = [
         *(
             same_value((numbers + 1).astype(np.uint64), np.searchsorted(known, members))
             for members, numbers in clustered
         ),
         *((np.searchsorted(known, one), np.searchsorted(known, two)) for one, two in linked),
+        _of_one_group(known, declared),
     ]
     found = components(len(known), ties)[np.searchsorted(known, ids)]
     order = pa.array(kept.order)
     yield _components(examples.select(["example_id", "group"]).take(order).combine_chunks(), found[kept.order])
+
+
+def _of_one_group(known: Keys, declared: Sequence[tuple[Keys, pa.ChunkedArray]]) -> Edges:
+    """Edges between rows of one declared group: the group of a removed row is that of its keeper, too.
+
+    Args:
+        known: ids, ascending.
+        declared: ids and the groups of their rows.
+    """
+    groups = pa.chunked_array([chunk for _, column in declared for chunk in column.chunks], pa.string())
+    codes = groups.combine_chunks().dictionary_encode().indices
+    numbers = np.asarray(pc.fill_null(pc.add(codes.cast(pa.int64()), 1), 0).to_numpy(), np.uint64)
+    return same_value(numbers, np.searchsorted(known, np.concatenate([ids for ids, _ in declared])))
 
 
 def _components(kept: pa.Table, component: Indices) -> pa.Table:

@@ -225,6 +225,21 @@ def test_what_removed_duplicates_tied_stays_tied(tmp_path: Path) -> None:
     )
 
 
+def test_the_group_of_a_removed_duplicate_stays_that_of_its_keeper(tmp_path: Path) -> None:
+    """Of two books one page is the same: what is left of either stays together, though the copy lies nowhere any more."""
+    page, copy = (example("page", png(0), group=group) for group in ("first", "second"))
+    rest = [example(f"rest {k}", png(k + 1), group=group) for k, group in enumerate(("first", "second", "third"))]
+    write(tmp_path / "one", [page, copy, *rest, example("alone", png(9))])
+    dedup(DedupConfig(inputs=(tmp_path / "one",), output=tmp_path / "clean", levels=("exact",)))
+    forget(tmp_path / "clean", tmp_path / "out", assets=(sha256(png(9)),))
+    made = Dataset.open(tmp_path / "out")
+    texts = {row.example_id: row.text for _, _, row in made.examples()}
+    together: dict[str, set[str]] = {}
+    for row in made.table("groups").to_pylist():
+        together.setdefault(row["component"], set()).add(texts[row["example_id"]])
+    assert sorted(map(sorted, together.values())) == [["page", "rest 0", "rest 1"], ["rest 2"]]
+
+
 def test_components_follow_clusters_and_edges() -> None:
     kept = pa.table({"example_id": ["a", "b", "c"], "group": ["g", None, None]}, schema=_KEPT)
     table = tables._components(kept, np.array([4, 2, 4]))
