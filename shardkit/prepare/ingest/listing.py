@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ _COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".br", ".snappy")
 _PACKED = (".zip", ".7z", ".rar", ".tar", ".tgz", ".xz", ".mdb", *_COMPRESSED)
 """Ends of files that hold others."""
 _HELP = "see `shardkit ingest --help` for the kinds of input of each format"
+_READ = ".pred.txt"
 _LISTS = ("lines", "json")
 """Containers whose suffix says little: a file found in a folder is looked into. So is a .txt that may be a table."""
 _TOLD_BY_CONTENT = frozenset({"parquet", "tar", "jsonl"})
@@ -102,6 +103,7 @@ def list_inputs(
         else:
             kind, kinds = look.at_file(below[0], config, alone)
         for file in below:
+            _alone_of_its_name(file, pairs.get(file.name))
             if kind == "files" and part(file.name, labels, naming if joined else PLAIN) is not None:
                 pairs[file.name] = file
             elif (own := kinds[file.name]) is not None and (
@@ -110,6 +112,9 @@ def list_inputs(
                 found[file.name] = (own, _inside(file, place) if is_folder else file)
             elif kind == "tar" or suffix(file.name) not in IMAGE_SUFFIXES:
                 ignored.add(file.name)
+    for name in _read_by_models(pairs) if ".gt.txt" in labels else ():
+        del pairs[name]
+        ignored.add(name)
     if pairs:
         found["."] = ("files", InputFile(name=".", path=root, size=sum(max(0, file.size) for file in pairs.values())))
     for name in [name for name, (kind, _) in found.items() if kind == "line_pairs"]:
@@ -316,7 +321,22 @@ def _input(path: str, root: str) -> InputFile:
         size = os.stat(path).st_size
     except OSError:
         size = -1  # a broken link: met again when it is to be read
-    return InputFile(name=os.path.relpath(path, root).replace(os.sep, "/"), path=path, size=size)
+    return InputFile(name=as_text(os.path.relpath(path, root).replace(os.sep, "/")), path=path, size=size)
+
+
+def as_text(name: str) -> str:
+    """The name of a file as tables can hold it: bytes that are no UTF-8 as `\\xff`."""
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _alone_of_its_name(file: InputFile, other: InputFile | None) -> None:
+    """Two files have one name where one is spelled as the other's bytes are written; a folder may be named twice."""
+    if other is not None and other.path != file.path:
+        raise SourceError(
+            "two files have this name when bytes that are no UTF-8 are written out",
+            where=file.name,
+            hint="rename one of them",
+        )
 
 
 def _walk(place: str, root: str) -> Iterator[InputFile]:
@@ -342,6 +362,15 @@ def _inside(file: InputFile, place: str) -> InputFile:
             "a link leads out of the input folder", where=file.name, hint="name the file that it leads to as an input"
         )
     return replace(file, path=path)
+
+
+def _read_by_models(pairs: Mapping[str, InputFile]) -> list[str]:
+    """Names of what a model read of a line, as Calamari writes it beside the picture and its ground truth: no labels."""
+    read = {name: name.removesuffix(_READ) for name in pairs if name.endswith(_READ)}
+    if not read:
+        return []
+    pictured = {name.rpartition(".")[0] for name in pairs if suffix(name) in IMAGE_SUFFIXES}
+    return [name for name, stem in read.items() if f"{stem}.gt.txt" in pairs and f"{stem}.pred" not in pictured]
 
 
 def _has_pairs(files: list[InputFile], labels: tuple[str, ...], naming: Naming = PLAIN, *, alone: bool = False) -> bool:

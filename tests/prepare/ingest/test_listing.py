@@ -141,3 +141,16 @@ def test_a_list_in_wide_characters_is_met_and_refused_by_name(tmp_path):
     make(tmp_path, in__rec_txt="a.png\thello\n".encode("utf-16"), in__a_png=picture())
     with pytest.raises(SourceError, match=r"rec\.txt.*UTF-16"):
         Ingested(tmp_path / "out", "auto", tmp_path / "in")
+
+
+def test_what_a_model_read_is_no_label_beside_the_ground_truth(tmp_path):
+    make(
+        tmp_path, a_png=b"x", a_gt_txt=b"x", a_pred_txt=b"x", b_pred_png=b"x", b_pred_txt=b"x", b_gt_txt=b"x", c_png=b"x",
+        c_pred_txt=b"x",
+    )  # fmt: skip
+    got = listed("ocr", tmp_path)
+    assert [file.name for file in got.files] == [
+        "a.gt.txt", "a.png", "b.gt.txt", "b.pred.png", "b.pred.txt", "c.png", "c.pred.txt",
+    ]  # fmt: skip
+    assert got.ignored == 1
+    assert len(listed("text", tmp_path).files) == 5, "texts of a corpus may be called anything"
