@@ -153,13 +153,18 @@ def make_tokens(path: Path, raw: Dataset) -> Dataset:
     """A sequence of a few tokens for each example, as a view of `raw`."""
     recipe = fingerprint(RECIPE)
     table = raw.table("examples")
+    schema = sequences_schema(pa.uint16())
     count = table.num_rows
     with Output(path, stage="tokenize", recipe=RECIPE, inputs=[raw.id]) as output:
         for unit, shard in enumerate(raw.shards):
             own = table.slice(unit * UNIT_ROWS, shard.num_rows).to_pylist()
             sequences = [sequence_row(row, recipe) for row in own]
             with output.unit(unit, f"{unit:05d}", shards="sequences", shard_size=0) as writer:
-                writer.add_shard_of_rows(sequences, sequences_schema(pa.uint16()), {"sequences": len(own)})
+                blocks = (
+                    pa.RecordBatch.from_pylist(sequences[start : start + 1024], schema=schema)
+                    for start in range(0, len(sequences), 1024)
+                )
+                writer.add_shard_of_batches(blocks, schema, {"sequences": len(own)})
                 writer.append("lengths", list(length_rows(sequences, unit)), schema=lengths_schema(["text"]))
                 output.receipts[f"{unit:05d}"] = writer.finish()
         shards = tuple(replace(shard.entry, dataset=raw.id) for shard in raw.shards)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from PIL import Image, ImageFile, features
+from PIL import Image, ImageFile
 
 from shardkit.media.colour import to_rgb
 from shardkit.media.formats import GIF, JPEG, TIFF, Format, sniff
@@ -138,12 +138,6 @@ def _picture(
         changes=changes,
         has_gps=located,
     )
-
-
-def decoder_versions() -> dict[str, str]:
-    """Versions of the libraries that make the pixels, for the record of who made a dataset; they enter no id."""
-    names = ("pil", "libjpeg_turbo", "zlib", "webp", "littlecms2", "jpg_2000", "libtiff", "avif")
-    return {name: str(features.version(name)) for name in names if name in features.get_supported()}
 
 
 def _load(kind: Format, source: ImageFile.ImageFile, frame: int, limits: MediaLimits) -> int:

@@ -26,68 +26,6 @@ def payload(example: Example) -> int:
     return size
 
 
-def to_row(example: Example) -> Row:
-    return {
-        "example_id": example.example_id,
-        "source": example.source,
-        "group": example.group,
-        "segments": [
-            {
-                "kind": s.kind,
-                "text": s.text,
-                "image": s.image,
-                "role": s.role,
-                "supervised": s.supervised,
-                "name": s.name,
-            }
-            for s in example.segments
-        ],
-        "images": [_image_row(image) for image in example.images],
-        "relations": [
-            {
-                "kind": r.kind,
-                "images": list(r.images),
-                "segments": list(r.segments),
-                "scope": r.scope,
-                "annotator": r.annotator,
-                "confidence": r.confidence,
-            }
-            for r in example.relations
-        ],
-        "metadata": example.metadata,
-    }
-
-
-def _image_row(image: Image) -> Row:
-    layout = image.layout
-    return {
-        "bytes": image.data,
-        "path": image.path,
-        "asset_id": image.asset_id,
-        "frame": image.frame,
-        "media_type": image.media_type,
-        "width": image.width,
-        "height": image.height,
-        "pixel_id": image.pixel_id,
-        "stored_xxh3": image.stored_xxh3,
-        "ocr_labels": None if image.ocr_labels is None else list(image.ocr_labels),
-        "reading_order": None if image.reading_order is None else list(image.reading_order),
-        "layout": None
-        if layout is None
-        else [
-            {
-                "level": t.level,
-                "text": t.text,
-                "polygon": list(t.polygon),
-                "parent": t.parent,
-                "order": t.order,
-                "confidence": t.confidence,
-            }
-            for t in layout
-        ],
-    }
-
-
 def from_row(row: Mapping[str, Any]) -> Example:
     return Example(
         example_id=row["example_id"],

@@ -186,26 +186,13 @@ class UnitWriter:
         if rows.num_rows:
             self._parts.setdefault(table, []).append(rows)
 
-    def add_shard_of_rows(
-        self, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, counts: Mapping[str, int]
-    ) -> ShardEntry:
-        """Write a whole shard of sequences, in row blocks of 1,024.
-
-        Args:
-            rows: values by column of `schema`.
-            counts: totals of the shard: sequences, tokens, images, ...
-        """
-        batches = (rows[start : start + 1024] for start in range(0, len(rows), 1024))
-        made = (pa.RecordBatch.from_pylist([dict(row) for row in batch], schema=schema) for batch in batches)
-        return self.add_shard_of_batches(made, schema, counts)
-
     def add_shard_of_batches(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, counts: Mapping[str, int]
     ) -> ShardEntry:
         """Write a whole shard of sequences; each batch is a block.
 
         Args:
-            counts: totals of the shard, looked at when the last batch is written.
+            counts: totals of the shard: sequences, tokens, images, ...; looked at when the last batch is written.
         """
         temporary = self._scratch / f"{self._name}-{len(self._shards):03d}"
         writer = TableWriter(temporary, schema)

@@ -10,7 +10,7 @@ from PIL import Image, ImageFile, ImageOps
 from PIL.TiffImagePlugin import AppendingTiffWriter
 
 from shardkit.errors import ConfigError
-from shardkit.media.decode import decode_rgb, decoder_versions
+from shardkit.media.decode import decode_rgb
 from shardkit.media.load import BadMedia, load
 from shardkit.media.orientation import minimal_exif
 from tests.media.builders import (
@@ -220,11 +220,6 @@ def test_the_picture_carries_no_metadata():
 
     assert decode_rgb(data).info == {}
     assert decode_rgb(encode(picture(), "JPEG")).info == {}
-
-
-def test_versions_of_the_decoders_are_told():
-    assert {"pil", "zlib"} <= set(decoder_versions())
-    assert all(version[0].isdigit() for version in decoder_versions().values())
 
 
 def test_a_webp_chunk_that_no_one_knows_is_passed_over():

@@ -9,9 +9,5 @@ REASONS = {
 """Code -> what it says of the row."""
 
 CONTAMINATED, COMMON, REVIEW = "contaminated", "common", "review"
-VERDICTS = {
-    CONTAMINATED: "the row holds the item",
-    COMMON: "so many documents hold it that it is a quotation or a template; the row stays",
-    REVIEW: "it may be the item, and a person has to look; the row stays",
-}
-"""Verdict of an evidence row -> what it says."""
+"""Verdicts of the table evidence: the row holds the item; so many documents hold it that it is a quotation or a template, and
+the row stays; it may be the item, and a person has to look, and the row stays."""
