@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from shardkit.prepare.ingest.formats.coordinates import numbers, share
@@ -122,7 +123,7 @@ def _collect(element: Element, into: Block, changes: Counter[str], *, apart: boo
 
 def _is_line(element: Element) -> bool:
     """Whether an element is one line. Headers and footers of some programs hold lines: they are regions then."""
-    return bool(_classes(element) & _LINES) and sum(1 for _ in _all(element, _LINES)) < 3
+    return bool(_classes(element) & _LINES) and len(list(islice(_all(element, _LINES), 3))) < 3
 
 
 def _line(element: Element, changes: Counter[str], *, apart: bool) -> Line:
