@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
+from shardkit.prepare.ingest import IngestConfig, resolved
 from shardkit.prepare.ingest.formats import quads
+from shardkit.prepare.ingest.formats.ocr_label import from_text
 from shardkit.prepare.ingest.reasons import Bad
 from tests.prepare.ingest.builders import picture
 from tests.prepare.ingest.runs import Ingested
@@ -162,10 +164,10 @@ def test_outlines_of_many_corners_stand_among_quads():
 
 @pytest.mark.parametrize("line", ['38, 43, 120, 65, "Tired, very"', '38 43 120 65 "Tired, very"'])
 def test_two_corners_are_found_by_their_quotation_marks(tmp_path, line):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "img_1.png").write_bytes(picture(0, (200, 100)))
-    (tmp_path / "in" / "gt_img_1.txt").write_bytes(f"\ufeff{line}\r\n".encode())
-    for kind in ("auto", "ocr"):
-        got = Ingested(tmp_path / kind, kind, tmp_path / "in")
-        assert got.layout("img_1") == [("line", "Tired, very", (38, 43, 120, 65), None, 0)]
+    data = f"\ufeff{line}\r\n".encode()
+    (tmp_path / "img_1.png").write_bytes(picture())
+    (tmp_path / "gt_img_1.txt").write_bytes(data)
+    assert resolved(IngestConfig(format="auto", paths=(tmp_path,), output=None)).format == "icdar"
+    (item,) = from_text(data, Counter()).layout or ()
+    assert (item.text, item.polygon) == ("Tired, very", (38, 43, 120, 65))
     assert not quads.are_quads('1, 2, 3, "four"\n')
