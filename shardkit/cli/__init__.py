@@ -50,6 +50,21 @@ class _ReaderGoneError(Exception):
     """The reader of stdout went away (`| head`)."""
 
 
+class _Text(click.types.StringParamType):
+    """A text that tables and manifests can hold. A shell hands over any bytes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{text!r} is no UTF-8.", param, ctx)
+        return text
+
+
+_TEXT = _Text()
+
+
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -75,6 +90,10 @@ class _Commands(click.Group):
         if "pyarrow" in sys.modules:  # loaded by the command; `shardkit --help` goes without
             importlib.import_module("shardkit.store.pandas_free").spare_pandas()
         command: click.Command = module.command
+        for one in (command, *getattr(command, "commands", {}).values()):
+            for parameter in one.params:
+                if parameter.type is click.STRING:
+                    parameter.type = _TEXT
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -23,7 +23,7 @@ from shardkit.records import Example
 from shardkit.records.manifest import Manifest, ShardEntry
 from shardkit.store.arrow_shard import TableReader
 from shardkit.store.blocks import Verify
-from shardkit.store.files import check_file
+from shardkit.store.files import check_file, is_text
 from shardkit.store.manifest_file import MANIFEST, id_of, parse_manifest
 from shardkit.store.mirror import Mirror
 from shardkit.store.remote import RemoteSettings, as_url
@@ -78,6 +78,12 @@ class Dataset:
         if url is not None:
             return cls._open_mirror(Mirror(url, remote or RemoteSettings()), base, check_id=check_id)
         folder = Path(path)
+        if not is_text(folder):
+            raise SourceError(
+                "the name of a folder on the way is no UTF-8, which Arrow cannot open",
+                where=ascii(str(folder)),
+                hint="rename it, or name it by a link",
+            )
         file = folder / MANIFEST
         try:
             data = file.read_bytes()

@@ -224,6 +224,15 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def is_text(path: str | Path) -> bool:
+    """Whether pyarrow can open it and JSON can name it: file systems take any bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def make_folder(folder: Path) -> None:
     """Create `folder` and its parents, durably."""
     if folder.is_dir():

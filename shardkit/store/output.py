@@ -30,6 +30,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.difference import first_difference
 from shardkit.store.files import (
     exchange,
+    is_text,
     make_folder,
     output_errors,
     remove_tree,
@@ -382,6 +383,8 @@ def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> 
     output = Path(os.path.abspath(path))
     for place in protected:
         keep_apart(output, Path(place))
+    if not is_text(output):
+        raise OutputError("the name of a folder on the way is no UTF-8", where=ascii(str(output)), hint=ELSEWHERE)
     if not output.name:
         raise OutputError("a whole file system is no place for an output", where=str(output), hint=ELSEWHERE)
     for parent in output.resolve().parents:

@@ -19,9 +19,12 @@ from shardkit.prepare.ingest.containers.side_table import Folders
 from shardkit.prepare.ingest.containers.streams import Damaged, Stream, as_utf8
 from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.reasons import plain
-from shardkit.prepare.ingest.roots import Roots
+from shardkit.prepare.ingest.roots import Roots, as_text
 from shardkit.prepare.ingest.units import InputFile
+from shardkit.store.files import is_text
 
+_OPENED_BY_ARROW = ("arrow", "mds", "parquet", "tar")
+"""Containers that are Arrow's files, or may have some beside them."""
 SUFFIXES: dict[str, tuple[str, ...]] = {
     ".jsonl": ("jsonl",), ".ndjson": ("jsonl",), ".parquet": ("parquet",), ".tar": ("tar",), ".tgz": ("tar",),
     ".csv": ("table",), ".tsv": ("table",), ".token": ("table",), ".txt": ("lines", "table"), ".json": ("json", "lines"),
@@ -126,6 +129,13 @@ def list_inputs(
             where=", ".join(sorted(map(str, config.paths))),
             hint=next_step([*map(str, config.paths), *sorted(ignored)]),
         )
+    for kind, file in found.values():
+        if kind in _OPENED_BY_ARROW and not is_text(file.path):
+            raise SourceError(
+                "the path of this file is no UTF-8, which Arrow cannot open",
+                where=file.name,
+                hint="rename it, or name it by a link",
+            )
     folders = Folders()
     inputs = [(kind, _with_tables(file, kind, folders)) for _, (kind, file) in sorted(found.items())]
     return Listing(
@@ -322,11 +332,6 @@ def _input(path: str, root: str) -> InputFile:
     except OSError:
         size = -1  # a broken link: met again when it is to be read
     return InputFile(name=as_text(os.path.relpath(path, root).replace(os.sep, "/")), path=path, size=size)
-
-
-def as_text(name: str) -> str:
-    """The name of a file as tables can hold it: bytes that are no UTF-8 as `\\xff`."""
-    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _alone_of_its_name(file: InputFile, other: InputFile | None) -> None:

@@ -23,6 +23,8 @@ from shardkit.errors import SourceError
 from shardkit.prepare.ingest.reasons import Bad, plain
 
 _BLOCK = 1 << 20
+_WRITTEN_OUT = re.compile(rb"\\x([89a-f][0-9a-f])")
+"""A byte that is no ASCII, as `as_text` writes it."""
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -56,20 +58,34 @@ class Roots:
         """The name under which a resolved path is recorded; never an absolute path."""
         for prefix, root in self._named():
             if _inside(path, root):
-                return prefix + path[len(root) :].lstrip(os.sep).replace(os.sep, "/")
+                return as_text(prefix + path[len(root) :].lstrip(os.sep).replace(os.sep, "/"))
         raise AssertionError(f"a path outside every root was read: {path}")
 
     def path(self, name: str) -> str | None:
         """The file that `name` recorded; None where this run has no such root."""
         prefix, slash, rest = name.partition("/")
-        if not prefix.startswith("@"):
-            return os.path.join(self.input_root, name)
-        root = dict(self._named()).get(prefix + slash)
-        return None if root is None else os.path.join(root, rest)
+        root, below = self.input_root, name
+        if prefix.startswith("@"):
+            named = dict(self._named())
+            if prefix + slash not in named:
+                return None
+            root, below = named[prefix + slash], rest
+        path = os.path.join(root, below)
+        return path if "\\x" not in below or os.path.lexists(path) else os.path.join(root, as_path(below))
 
     def _named(self) -> list[tuple[str, str]]:
         images = [(f"@images{k}/", root) for k, root in enumerate(self.images)]
         return [("", self.input_root), *images, *((f"@map{k}/", root) for k, root in enumerate(self.maps))]
+
+
+def as_text(path: str) -> str:
+    """A path as tables can hold it: bytes that are no UTF-8 are written out, as in `caf\\xe9.png`."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def as_path(text: str) -> str:
+    """The path that `as_text` wrote out."""
+    return os.fsdecode(_WRITTEN_OUT.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(text)))
 
 
 def _inside(path: str, root: str) -> bool:
@@ -128,6 +144,7 @@ def _spellings(text: str) -> Iterable[str]:
     if not text.isascii():
         yield from (form for kind in ("NFC", "NFD") if (form := unicodedata.normalize(kind, text)) != text)
     if "\\" in text:
+        yield as_path(text)
         yield text.replace("\\", "/")
 
 

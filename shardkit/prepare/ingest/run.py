@@ -37,7 +37,7 @@ from shardkit.prepare.ingest.listing import Listing, list_inputs
 from shardkit.prepare.ingest.missing_urls import check_place, write_missing
 from shardkit.prepare.ingest.planning import check_inputs, chunks, units, weight
 from shardkit.prepare.ingest.result import IngestResult, committed, found
-from shardkit.prepare.ingest.roots import FileRead, digest_input
+from shardkit.prepare.ingest.roots import FileRead, as_text, digest_input
 from shardkit.prepare.ingest.same import same_files, same_inputs
 from shardkit.prepare.ingest.space import check_space, disk_need
 from shardkit.prepare.ingest.units import Unit
@@ -68,7 +68,7 @@ def run(
         check_place(config.missing_urls, config)
     listing = list_inputs(config, source.containers, source.labels, source.naming, source.is_list)
     check_inputs(listing, source, config)
-    name = config.source or os.path.basename(listing.roots.input_root) or "root"
+    name = config.source or as_text(os.path.basename(listing.roots.input_root)) or "root"
     recipe = config.recipe(
         source=name,
         on_missing_image=config.on_missing_image or source.on_missing_image,
