@@ -27,7 +27,8 @@ def command(*, dataset: Path, example_id: str, as_json: bool, **given: Any) -> N
 
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{answer['example_id']}  {answer['outcome']}  (stage {answer['stage']})"
+    by = answer["left_out_by"] or answer
+    yield f"{answer['example_id']}  {answer['outcome']}  (stage {by['stage']})"
     if answer["detail"]:
         yield f"  {answer['detail']}"
     for place in answer["places"]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.dedup.keys import Keys, leading, place_keys
@@ -145,6 +146,13 @@ class Index:
         return {one for one, rows in zip(wanted, found, strict=True) if rows}
 
     # ------------------------------------------------------------------ by place
+    def examples_at(self, name: str, position: str) -> list[int]:
+        """Positions of the examples that came from a place of the raw input."""
+        table = self.origins
+        there = pc.and_(pc.equal(table["input"], name), pc.equal(table["position"], position))
+        found: list[int] = np.flatnonzero(there.to_numpy()).tolist()
+        return found
+
     def places_of(self, positions: Sequence[int]) -> list[Place]:
         """Where the examples at these positions lie."""
         packed = self._packed[np.asarray(positions, np.int64)].tolist()

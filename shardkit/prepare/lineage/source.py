@@ -14,6 +14,7 @@ from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.chain import Chain
 from shardkit.prepare.lineage.exclusions import exclusions_of
 from shardkit.prepare.lineage.index import Index
+from shardkit.prepare.lineage.left_out import inputs_of, left_out
 
 Origin = tuple[str, str | None]
 """(input, position); None for the only row of the input."""
@@ -143,9 +144,9 @@ class Forward:
                 }
                 for row in rows
             ]
-        places: list[Origin] = [(name, position)]
-        places += [(one, known) for one in dataset.manifest.inputs for known in sorted(ids)]
-        lines = exclusions_of(dataset, places)
+        lines = left_out(index, inputs_of(self._ancestry, index), name, position, ids)
+        named: list[Origin] = [(one, known) for one in dataset.manifest.inputs for known in sorted(ids)]
+        lines += exclusions_of(dataset, named)
         links = [link for known in sorted(ids) for link in index.links_of(known)]
         return [{**_left(index, line), "links": links} for line in lines]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from shardkit.errors import ConfigError
-from shardkit.prepare.lineage.exclusions import exclusions_of
+from shardkit.prepare.lineage.ancestry import Ancestry
 from shardkit.prepare.lineage.index import Index
+from shardkit.prepare.lineage.left_out import last_left_out
 from shardkit.store.dataset import Dataset
 from shardkit.store.remote import RemoteSettings
 
@@ -22,9 +23,10 @@ def explain(
     """Everything that a dataset knows of an example, by its id or the unique beginning of one.
 
     Returns:
-        example_id, outcome (kept, changed, or the reason it was left out), detail (a sentence or None), places (input and
-        position, shard and row, in this dataset and in those whose shards it refers to), links (rows of the tables
-        lineage.index.LINKS that name it).
+        example_id, outcome (kept, changed, or the reason it was left out), detail (a sentence or None), left_out_by (stage,
+        dataset and id of the stage that left it out, this or an earlier one; else None), places (input and position,
+        shard and row, in this dataset or in those that it was made from), links (rows of the tables lineage.index.LINKS
+        of that stage, else of this dataset, that name it).
 
     Raises:
         ConfigError: where no row has the id, or several do with that beginning.
@@ -33,22 +35,26 @@ def explain(
     own = Index(dataset)
     holders = {shard.holder.id: shard.holder for shard in dataset.shards if shard.holder.id != dataset.id}
     indices = [own, *map(Index, holders.values())]
-    full = _full_id(indices, example_id, dataset.where)
+    full = _full_id(indices, example_id) or _full_id(Ancestry(dataset).indices, example_id)
+    if full is None:
+        raise ConfigError(
+            f"no example has the id {example_id}, here or in what this dataset was made from",
+            where=dataset.where,
+            hint="`shardkit trace DATASET --source FILE:ROW` follows a raw row; --base says where earlier stages are",
+        )
     here, *others = [index.examples.take(index.examples_of(full), _PLACE) for index in indices]
-    there = [place for places in others for place in places]
     changed = own.example_ids(own.children_of(full))
-    excluded = None
-    if not here and not changed:
-        places = dict.fromkeys((place["input"], place["position"]) for place in there)
-        excluded = next(iter(exclusions_of(dataset, places)), None)
+    gone = None if here or changed else last_left_out(Ancestry(dataset), full)
+    by, excluded = gone or (own, None)
     return {
         "dataset": dataset.where,
         "stage": dataset.stage,
         "example_id": full,
         "outcome": "kept" if here else "changed" if changed else (excluded or {}).get("reason", "unknown"),
         "detail": None if here else _stays_as(changed) if changed else (excluded or {}).get("detail"),
-        "places": here or there,
-        "links": own.links_of(full),
+        "left_out_by": excluded and {"stage": by.dataset.stage, "dataset": by.dataset.place, "id": by.dataset.id},
+        "places": here or [place for places in others for place in places],
+        "links": by.links_of(full),
     }
 
 
@@ -56,7 +62,13 @@ def _stays_as(ids: Sequence[str]) -> str:
     return f"its content was changed, and it stays as {', '.join(sorted(set(ids)))}"
 
 
-def _full_id(indices: Sequence[Index], given: str, where: str) -> str:
+def _full_id(indices: Sequence[Index], given: str) -> str | None:
+    """The whole id that begins with these digits; None where there is none.
+
+    Raises:
+        ConfigError: where they are no digits of an id, or there are several.
+    """
+    where = indices[0].dataset.where
     wanted = given.strip().lower()
     if len(wanted) < _SHORTEST or not all(sign in "0123456789abcdef" for sign in wanted):
         raise ConfigError(
@@ -69,10 +81,4 @@ def _full_id(indices: Sequence[Index], given: str, where: str) -> str:
         raise ConfigError(
             f"{len(found)} examples have ids that begin with {wanted}", where=where, hint="give more digits"
         )
-    if not found:
-        raise ConfigError(
-            f"no example has the id {wanted}, here or in the datasets whose shards this one refers to",
-            where=where,
-            hint="name the dataset of an earlier stage; a row that was never taken in is in its exclusions.jsonl.zst",
-        )
-    return found.pop()
+    return found.pop() if found else None
