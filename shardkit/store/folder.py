@@ -32,7 +32,7 @@ from shardkit.store.files import (
     write_durably,
 )
 from shardkit.store.lock import LOCK, Locks
-from shardkit.store.output import place_of_output
+from shardkit.store.place import place_of_output
 
 _BEGUN = ".begun"
 """In a folder that is being made: whatever else is missing, it is ours."""

@@ -14,7 +14,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,13 +24,12 @@ import pyarrow as pa
 
 from shardkit import __version__
 from shardkit.digest import canonical_json
-from shardkit.errors import ELSEWHERE, OutputError, ShardkitError, SourceError
+from shardkit.errors import OutputError, ShardkitError, SourceError
 from shardkit.records.manifest import FileEntry, Manifest, TableEntry, listed_files
 from shardkit.store.dataset import Dataset
 from shardkit.store.difference import first_difference
 from shardkit.store.files import (
     exchange,
-    is_text,
     make_folder,
     output_errors,
     remove_tree,
@@ -40,6 +39,7 @@ from shardkit.store.files import (
 from shardkit.store.lock import LOCK, Locks
 from shardkit.store.manifest_file import MANIFEST, id_of
 from shardkit.store.merge import Merge, Sealed, sum_totals, write_exclusions, write_table
+from shardkit.store.place import place_of_output
 from shardkit.store.receipts import WORK, Receipt, read_receipts
 from shardkit.store.schema import FORMAT_VERSIONS
 from shardkit.store.tables import EXCLUSIONS
@@ -369,55 +369,6 @@ class Output:
             remove_tree(self._target)
         sync_folder(self.path)
         return Dataset.open(self.path)
-
-
-def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> Path:
-    """`path` made absolute, where an output may stand there.
-
-    Args:
-        protected: what the output may not be, hold or lie in, such as its inputs.
-
-    Raises:
-        OutputError: that names what is in its way; a dataset is, in whose folder it would lie.
-    """
-    output = Path(os.path.abspath(path))
-    for place in protected:
-        keep_apart(output, Path(place))
-    if not is_text(output):
-        raise OutputError("the name of a folder on the way is no UTF-8", where=ascii(str(output)), hint=ELSEWHERE)
-    if not output.name:
-        raise OutputError("a whole file system is no place for an output", where=str(output), hint=ELSEWHERE)
-    for parent in output.resolve().parents:
-        if _is_dataset(parent):
-            raise OutputError(f"the output lies in the dataset {parent}", where=str(output), hint=ELSEWHERE)
-    return output
-
-
-def _is_dataset(folder: Path) -> bool:
-    """Whether a dataset was committed here; other programs have a manifest.json, too."""
-    if not (folder / MANIFEST).is_file():
-        return False
-    try:
-        Dataset.open(folder, check_id=False)
-    except ShardkitError:
-        return False
-    return True
-
-
-def keep_apart(output: Path, place: Path) -> None:
-    """Refuse an output that is, holds or lies in something that it must not touch.
-
-    Raises:
-        OutputError: that names `place`.
-    """
-    here, there = output.resolve(), place.resolve()
-    inside = there.is_dir() and here.is_relative_to(there)
-    if here == there or inside or there.is_relative_to(here):
-        raise OutputError(
-            f"the output and the input {there} lie in each other",
-            where=str(output),
-            hint="choose another place with -o",
-        )
 
 
 def _read_stage(file: Path) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from shardkit.prepare.ingest.formats.detect import detected
 from shardkit.prepare.ingest.listing import list_inputs
 from shardkit.prepare.ingest.planning import CONTAINERS
 from shardkit.prepare.ingest.sample import Sample, rows_of
-from shardkit.store.output import keep_apart
+from shardkit.store.place import keep_apart
 
 FORMATS = ("rows", "caption", "obelics", "chat", "mmc4", "text")
 """What the rows of a set may be: formats of ingest."""
