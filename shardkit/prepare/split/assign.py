@@ -89,7 +89,7 @@ def assign(groups: Groups, ledger: Ledger, division: Division) -> Assignment:
             method = GREEDY
             order = np.lexsort((stable, draws))
             filled = [int(sizes[of_component == place].sum()) for place in range(len(names))]
-            chosen, large = _fill(sizes[open_][order].tolist(), filled, targets)
+            chosen, large = fill(sizes[open_][order].tolist(), filled, targets)
             of_component[open_[order]] = chosen
             oversized = open_[order][large]
         else:
@@ -175,7 +175,7 @@ def _largest(targets: list[Fraction]) -> int:
     return targets.index(max(targets))
 
 
-def _fill(sizes: list[int], filled: list[int], targets: list[Fraction]) -> tuple[list[int], list[int]]:
+def fill(sizes: list[int], filled: list[int], targets: list[Fraction]) -> tuple[list[int], list[int]]:
     """Give each component to the split that lacks most of its share and comes nearer to it, else to the largest.
 
     Returns:

@@ -68,7 +68,7 @@ def join(rows: Rows, *, frequent_limit: int) -> Groups:
     """Find the components."""
     declared = rows.declared[rows.value_rows]
     frequent = np.union1d(in_many_groups(rows.values, declared, frequent_limit), rows.permitted[0])
-    common = np.union1d(_near_to_many(rows, frequent, frequent_limit), rows.permitted[1])
+    common = np.union1d(near_to_many(rows, frequent, frequent_limit), rows.permitted[1])
     ties = ~np.isin(rows.values, frequent)
     nodes = np.arange(len(rows))
     edges = [
@@ -104,7 +104,7 @@ def _lineage(rows: Rows) -> Edges:
     return same_value(np.concatenate([rows.ids[parents], named]), np.concatenate([parents, rows.children]))
 
 
-def _near_to_many(rows: Rows, frequent: Keys, limit: int) -> Keys:
+def near_to_many(rows: Rows, frequent: Keys, limit: int) -> Keys:
     """Values that, with all that are near to them, stand in more than `limit` declared groups; and what is near to them.
 
     limit 2      a: g1 g2     b: g3     c: g4         a - b - c

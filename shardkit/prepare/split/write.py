@@ -62,7 +62,7 @@ def write_unit(job: Job) -> Receipt:
     alone = len(np.unique(job.shards)) == 1  # as forget cuts: no later unit needs that shard
     with job.writer as unit:
         for chunk in chunks(job.sizes):
-            unit.extend(_gathered(readers, job, chunk))
+            unit.extend(rows_of_chunk(readers, job, chunk))
         if alone:
             readers.close()
         return unit.finish()
@@ -104,7 +104,7 @@ def gather(
     return pa.concat_batches(parts).take(pa.array(back))
 
 
-def _gathered(readers: _Readers, job: Job, chunk: slice) -> Rows:
+def rows_of_chunk(readers: Readers, job: Job, chunk: slice) -> Rows:
     """The rows of a chunk, in its order."""
     shards, rows = job.shards[chunk], job.rows[chunk]
     facts = gather(shards, rows, readers.facts)
@@ -150,7 +150,7 @@ def _batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-class _Readers:
+class Readers:
     """The readers of the shards that were used last; each block is checked once while its shard stays open."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -208,10 +208,10 @@ class _Readers:
 
 
 @lru_cache(maxsize=1)
-def _readers(path: Path, dataset_id: str, bases: tuple[Path, ...]) -> _Readers:
+def _readers(path: Path, dataset_id: str, bases: tuple[Path, ...]) -> Readers:
     dataset = Dataset.open(path, base=bases)
     assert dataset.id == dataset_id, "the input was replaced during the run"
-    return _Readers(dataset)
+    return Readers(dataset)
 
 
 def forget() -> None:

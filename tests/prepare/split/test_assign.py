@@ -10,7 +10,7 @@ import pytest
 
 from shardkit.digest import mix64
 from shardkit.errors import ConfigError
-from shardkit.prepare.split.assign import GREEDY_BELOW, Assignment, Division, _fill, assign, check_not_empty, strictness
+from shardkit.prepare.split.assign import GREEDY_BELOW, Assignment, Division, assign, check_not_empty, fill, strictness
 from shardkit.prepare.split.ledger import Ledger
 from shardkit.store.schema import TABLES
 
@@ -94,7 +94,7 @@ def test_a_group_larger_than_a_splits_whole_share_goes_to_the_largest_split(coun
 
 def test_greedy_serves_the_split_that_lacks_most_and_has_room():
     targets = [Fraction(16), Fraction(2), Fraction(2)]
-    chosen, oversized = _fill([2, 3, 1, 1, 1], [0, 0, 0], targets)
+    chosen, oversized = fill([2, 3, 1, 1, 1], [0, 0, 0], targets)
     assert chosen == [VAL, TRAIN, TEST, TRAIN, TRAIN]
     assert oversized == [1]
 
@@ -102,7 +102,7 @@ def test_greedy_serves_the_split_that_lacks_most_and_has_room():
 def test_a_component_that_does_not_fit_is_taken_where_it_brings_the_share_nearer():
     targets = [Fraction(16), Fraction(2), Fraction(10)]
     # The 6 would leave the last split 1 over, without it 5 are missing; the 4 would leave it 5 over, without it 1.
-    chosen, _ = _fill([5, 6, 4], [16, 2, 0], targets)
+    chosen, _ = fill([5, 6, 4], [16, 2, 0], targets)
     assert chosen == [TEST, TEST, TRAIN]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shardkit.errors import SourceError
-from shardkit.prepare.split.groups import _near_to_many, near_ties
+from shardkit.prepare.split.groups import near_ties, near_to_many
 from tests.prepare.builders import example, write
 from tests.prepare.split.builders import split
 
@@ -47,7 +47,7 @@ def rows_of(groups: list[list[int]], near: list[tuple[int, int]]) -> SimpleNames
 def test_what_is_near_to_too_many_groups(groups, near, limit, listed):
     rows = rows_of(groups, near)
     frequent = np.array([k + 1 for k, own in enumerate(groups) if len({g for g in own if g >= 0}) > limit], np.uint64)
-    assert (_near_to_many(rows, frequent, limit).astype(int) - 1).tolist() == listed
+    assert (near_to_many(rows, frequent, limit).astype(int) - 1).tolist() == listed
 
 
 def test_a_pair_ties_unless_both_are_listed():

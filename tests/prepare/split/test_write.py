@@ -10,7 +10,7 @@ import pytest
 
 from shardkit.prepare.dedup.inputs import as_int32
 from shardkit.prepare.split import write as module
-from shardkit.prepare.split.write import Job, _gathered, _Readers
+from shardkit.prepare.split.write import Job, Readers, rows_of_chunk
 from shardkit.records import Example
 from shardkit.store import Dataset
 from shardkit.store.columns import to_rows
@@ -44,7 +44,7 @@ def test_gathered_rows_are_those_of_the_examples(
         shards=as_int32(table["shard_index"]), rows=as_int32(table["row"]), sizes=np.array(expected.sizes, np.int64),
         places=places, groups=pa.array([f"new {k}" if k % 2 else None for k in chosen], pa.string()),
     )  # fmt: skip
-    found = _gathered(_Readers(dataset), job, slice(10, 50))
+    found = rows_of_chunk(Readers(dataset), job, slice(10, 50))
     wanted = expected.slice(10, 50)
     assert found.pictures == wanted.pictures
     assert found.sizes == wanted.sizes
