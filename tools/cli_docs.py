@@ -21,7 +21,8 @@ This page is made from `--help` by `tools/cli_docs.py`.
 
 stdout is data: a line for each committed dataset (path, tab, id), or one JSON object with `--json`. stderr is progress and warnings.
 An error is one message on stderr: where, what, and a `Next:` line with the option or command that helps. With `--json` stdout has it, too, as
-`{{"error": {{"kind", "exit_code", "what", "where", "next"}}}}`; `verify` and `audit` have it beside their findings. No setting lives in an environment variable.
+`{{"error": {{"kind", "exit_code", "what", "where", "next"}}}}`; `verify` and `audit` have it beside their findings. What each key of an answer says is in
+`shardkit schema --json`: `commands`, the name, `answer`. No setting lives in an environment variable.
 Exit code 0 is success, `unchanged` included; take an unknown code for a failure.
 
 ```text

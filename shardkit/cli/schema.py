@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from shardkit.cli.answers import ANSWERS
 from shardkit.cli.common import json_option, options, print_result, silent_option
 from shardkit.prepare.report.schema import schema
 
@@ -15,7 +16,7 @@ from shardkit.prepare.report.schema import schema
 @options(json_option, silent_option)
 @click.pass_context
 def command(context: click.Context, *, as_json: bool) -> None:
-    """Print reasons of exclusions, exit codes, tables, settings of recipes and options of commands, as data.
+    """Print reasons of exclusions, exit codes, tables, settings of recipes, options and answers of commands, as data.
 
     \b
     shardkit schema --json
@@ -30,7 +31,11 @@ def _commands(context: click.Context) -> dict[str, dict[str, Any]]:
     if group is None or not isinstance(group.command, click.Group):
         return {}
     return {
-        name: {"help": command_.get_short_help_str(200), "options": _options(command_)}
+        name: {
+            "help": command_.get_short_help_str(200),
+            "options": _options(command_),
+            "answer": ANSWERS.get(name),
+        }
         for name, command_ in _all(group.command, group)
     }
 

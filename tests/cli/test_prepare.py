@@ -166,6 +166,9 @@ def test_schema_has_every_command_with_its_options(capsys: pytest.CaptureFixture
     }  # fmt: skip
     assert found["commands"]["split"]["options"]["--shards"]["choices"] == ["arrow", "tar"]
     assert found["commands"]["audit"]["options"]["dataset"]["required"] is True
+    assert found["commands"]["verify"]["answer"]["stray"] == "files that are not of the dataset"
+    streams = {"train", "rollout-prompts", "schema"}  # a line of its own, lines, this object
+    assert {name for name, one in found["commands"].items() if one["answer"] is None} == streams
     for name, command in found["commands"].items():
         assert "--json" in command["options"], name
         assert "--quiet" in command["options"], name
