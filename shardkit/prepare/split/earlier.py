@@ -91,18 +91,18 @@ def selected_from(dataset: Dataset) -> Dataset:
     return at
 
 
-def shrunk(dataset: Dataset) -> Dataset | None:
-    """The dataset whose pictures were made smaller, and whose removed duplicates tie what is here; None where there are
-    none.
+def shrunk(dataset: Dataset) -> tuple[Dataset, ...]:
+    """The datasets whose pictures were made smaller, and whose removed duplicates tie what is here.
 
     Raises:
-        IntegrityError: where it is not at hand.
+        IntegrityError: where one is not at hand.
     """
     if dataset.has_table("groups"):
-        return None  # a split said what is tied
-    at = selected_from(dataset)
-    # Shrink hands edges on where there was a dedup before it.
-    return at.holder(at.manifest.inputs[0]) if at.stage == "shrink" and at.has_table("edges") else None
+        return ()  # a split said what is tied
+    # Whatever came after shrink refers to its shards; it hands edges on where there was a dedup before it.
+    holders = {ref.holder.id: ref.holder for ref in dataset.shards}
+    made = (one for one in holders.values() if one.stage == "shrink" and one.has_table("edges"))
+    return tuple(one.holder(one.manifest.inputs[0]) for one in made)
 
 
 def followed(dataset: Dataset, before: Dataset, components: Indices) -> Indices:

@@ -230,17 +230,17 @@ def _with_removed_before(rows: Rows, dataset: Dataset, given: _Given, on_progres
             where=str(dataset.path),
             hint="say where it is with --base DIR, or use --on-missing-parent own to split without these ties",
         ) from error
-    if before is None:
-        return rows
-    rules = rules_for(before, given.before, edges=config.edges, preset=config.preset)
-    there, inputs = read_rows(before, None, (), config, on_progress)
-    nobody = np.zeros(there.num_own, np.bool_)
-    there = with_near(there, inputs, rules, absent=nobody, workers=config.workers, on_progress=on_progress)
-    there = _with_removed_before(there, before, given, on_progress)
-    groups = join(there, frequent_limit=config.frequent_asset_limit)
-    joined = rows.joined.copy()
-    joined[: rows.num_own] = earlier.followed(dataset, before, groups.of_own)
-    return replace(rows, joined=joined)
+    own = rows.joined[: rows.num_own].copy()
+    for one in before:
+        rules = rules_for(one, given.before, edges=config.edges, preset=config.preset)
+        there, inputs = read_rows(one, None, (), config, on_progress)
+        nobody = np.zeros(there.num_own, np.bool_)
+        there = with_near(there, inputs, rules, absent=nobody, workers=config.workers, on_progress=on_progress)
+        there = _with_removed_before(there, one, given, on_progress)
+        groups = join(there, frequent_limit=config.frequent_asset_limit)
+        found = earlier.followed(dataset, one, groups.of_own)
+        own = np.where(found < 0, own, found + own.max(initial=-1) + 1)
+    return replace(rows, joined=np.concatenate([own, rows.joined[rows.num_own :]]))
 
 
 def _check_keys(rows: Rows, config: SplitConfig) -> None:
