@@ -149,10 +149,10 @@ def command(
 
     \b
     shardkit dedup work/captions work/pages -o work/clean
-    shardkit dedup work/captions work/web -o work/clean --level exact,pixel --priority captions
-    shardkit dedup work/web -o work/clean --boilerplate remove --boilerplate-min 50
+    shardkit dedup work/captions work/web -o work/equal --level exact,pixel --priority captions
+    shardkit dedup work/web -o work/articles --boilerplate remove --boilerplate-min 50
     shardkit dedup work/new -o work/fresh --reference work/clean
-    shardkit dedup work/web -o work/clean --level text --preset ocr --threshold text=0.7 --dry-run
+    shardkit dedup work/web --level text --preset ocr --threshold text=0.7 --dry-run
     """
     config = DedupConfig(
         inputs=datasets,

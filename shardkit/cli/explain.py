@@ -17,7 +17,7 @@ from shardkit.prepare.report.explain import explain
 @click.argument("example_id", metavar="ID")
 @look_options
 def command(*, dataset: Path, example_id: str, as_json: bool, **given: Any) -> None:
-    """Say why an example went or stayed, by its id or the first 8 digits and more of it.
+    """Say why an example went or stayed, by its id or the first 8 digits and more of it, as `shardkit head` shows them.
 
     \b
     shardkit explain work/clean 3528965b1a92

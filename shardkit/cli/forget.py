@@ -26,7 +26,7 @@ _PATH = click.Path(path_type=Path)
 @click.command("forget")
 @dataset_argument
 @click.option("--asset", "assets", multiple=True, metavar="ID",
-              help="A picture by its id, or the first 8 digits and more: its bytes go, and equal pixels of other files. Repeatable.")  # fmt: skip
+              help="A picture by its id, as `shardkit head --json` shows it, or the first 8 digits and more: its bytes go, and equal pixels of other files. Repeatable.")  # fmt: skip
 @click.option("--source", "sources", multiple=True, metavar="URI",
               help="A source, a raw file or FILE:ROW, the address of a picture or document. Repeatable.")  # fmt: skip
 @click.option("--licence", "--license", "licences", multiple=True, metavar="L",

@@ -60,7 +60,7 @@ Formats:
 
 \b
 Example:
-  shardkit ingest caption pairs.csv --images photos -o work/captions --licence CC-BY-4.0
+  shardkit ingest caption pairs.csv --images pictures -o work/captions --licence CC-BY-4.0
   shardkit ingest --recipe coco-captions coco -o work/coco
   shardkit ingest caption tars -o work/more --new-since work/captions && shardkit concat work/captions work/more -o work/all
 

@@ -22,7 +22,8 @@ from shardkit.prepare.report.inspect import inspect
 def command(*, dataset: Path, wanted: str | None, as_json: bool, **given: Any) -> None:
     """Show one example whole: its texts and pictures in order, where it comes from, and its sequences.
 
-    ID is that of an example or a sequence, or its first 8 digits and more; without one it is the first example.
+    ID is that of an example or a sequence, or its first 8 digits and more (`shardkit head` shows some); without one it is
+    the first example.
 
     \b
     shardkit inspect work/clean

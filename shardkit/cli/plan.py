@@ -89,7 +89,7 @@ def command(
     \b
     shardkit plan work/tokens --max-tokens 4096 --global-batch 64 --world 8 --world 16
     shardkit plan work/tokens --max-tokens 4096 --max-patches 8192 --mixture mixture.toml --json
-    shardkit plan work/tokens --max-tokens 4096 --budget tokens=1_000_000_000 --subset small.toml
+    shardkit plan work/tokens --max-tokens 4096 --budget tokens=10_000 --subset small.toml
     """
     spent = None if budget is None else parse_budget(budget)
     if subset is not None and (spent is None or spent[0] not in SUBSET_UNITS):

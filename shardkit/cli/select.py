@@ -42,7 +42,7 @@ metadata.NAME is a field of the metadata. {", ".join(f"{name} is {column}" for n
 What is not known makes no condition hold: write `x is null or ...`.
 
 \b
-shardkit select work/clean --where "width >= 256 and lang == 'en' and licence != 'unknown'" -o work/chosen
+shardkit select work/clean --where "width >= 256 and lang == 'en' and licence != 'unknown'" -o work/english
 shardkit select work/clean --where "images == 0 or not any(has_gps)" --dry-run
 shardkit select work/captions --where "metadata.similarity >= 0.3 and aspect <= 3 and aspect >= 1/3" -o work/good
 """

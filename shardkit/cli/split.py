@@ -88,10 +88,10 @@ def command(
 
     \b
     shardkit split work/clean -o work/split --ratios train=0.9,val=0.05,test=0.05
-    shardkit split work/lines -o work/split --ratios train=0.8,test=0.2 --group-by '@path:([^/]+)_[0-9]+_[0-9]+'
-    shardkit split work/news -o work/split --split-by-time published --cutoff val=2021-01-01 --cutoff test=2021-07-01
+    shardkit split work/lines -o work/lines-split --ratios train=0.8,test=0.2 --group-by '@path:([^/]+)_[0-9]+_[0-9]+'
+    shardkit split work/news -o work/news-split --split-by-time published --cutoff val=2021-01-01 --cutoff test=2021-07-01
     shardkit split work/more -o work/split2 --like work/split
-    shardkit split work/tokens -o work/tokens-split --ratios train=0.9,test=0.1
+    shardkit split work/whole-tokens -o work/tokens-split --ratios train=0.9,test=0.1
     """
     if ratios is None and given["time_field"] is None and given["like"] is None:
         raise click.UsageError("Missing option '--ratios', '--split-by-time' or '--like': how to divide.")

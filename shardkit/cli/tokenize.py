@@ -105,8 +105,8 @@ def command(
     The images stay where they are: the output refers to the shards of its inputs.
 
     \b
-    shardkit tokenize work/split -o work/tokens --tokenizer tokenizer/ --recipe vlm --set image_size=112
-    shardkit tokenize work/split -o work/plain --tokenizer tokenizer.json --recipe pretrain --max-tokens 1024
+    shardkit tokenize work/split -o work/small-tokens --tokenizer tokenizer/ --recipe vlm --set image_size=112
+    shardkit tokenize work/split -o work/plain --tokenizer tokenizer/tokenizer.json --recipe pretrain --max-tokens 1024
     shardkit tokenize work/split --tokenizer tokenizer/ --recipe sft --show 3
     """
     config = TokenizeConfig(

@@ -44,11 +44,11 @@ def command(
 ) -> None:
     """Say where a batch, a sequence, an example or an asset comes from: back to raw file and row, with licences.
 
-    ID is a batch id (in the log of a run), or the id of a sequence, an example or an asset, or its first 8 digits and
-    more. With --source it goes forward: through which stages a raw row went, and where it is now.
+    ID is a batch id (`batch_id` in log.jsonl of a run), or the id of a sequence, an example or an asset, or its first 8
+    digits and more, as `shardkit head --json` shows them. With --source it goes forward: through which stages a raw row went, and where it is now.
 
     \b
-    shardkit trace work/tokens 2a74536bfcf119e4821597a9821759a7/0/12/0of1
+    shardkit trace work/tokens 2a74536bfcf119e4821597a9821759a7/0/12/0of1 --run runs/first
     shardkit trace work/tokens 3528965b1a92 --json
     shardkit trace work/tokens --source obelics.parquet:279
     """
