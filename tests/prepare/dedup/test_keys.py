@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardkit.prepare.dedup.keys import asset_key, asset_keys, dense, hex_id, leading, repeated, words
+from shardkit.prepare.dedup.keys import (
+    asset_key,
+    asset_keys,
+    dense,
+    hex_id,
+    leading,
+    look_up,
+    place_keys,
+    repeated,
+    words,
+)
 
 
 def test_ids_become_words_and_back():
@@ -20,6 +30,18 @@ def test_ids_become_words_and_back():
 def test_leading_bits_of_a_column():
     column = pa.chunked_array([["0123456789abcdef" + "0" * 16, None], []], pa.string())
     assert leading(column).tolist() == [0x0123456789ABCDEF, 0]
+
+
+def test_the_value_of_a_known_key_is_that_of_the_first_and_of_another_key_there_is_none():
+    known, values = np.array([2, 5, 5, 9], np.uint64), np.array([20, 50, 51, 90])
+    assert look_up(np.array([5, 1, 9, 10, 2], np.uint64), known, values).tolist() == [50, -1, 90, -1, 20]
+    assert look_up(np.array([5, 1], np.uint64), known[:0], values[:0]).tolist() == [-1, -1]
+    assert look_up(known[:0], known, values).tolist() == []
+
+
+def test_places_are_ordered_by_shard_then_by_row():
+    shards, rows = np.array([0, 0, 1], np.int32), np.array([7, 2**31 - 1, 0], np.int32)
+    assert place_keys(shards, rows).tolist() == [7, 2**31 - 1, 2**32]
 
 
 def test_frames_have_keys_of_their_own():
