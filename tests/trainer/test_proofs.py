@@ -145,7 +145,6 @@ def test_the_error_of_a_ratio_is_over_groups():
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)
 def test_the_right_picture_beats_a_permuted_one_on_words_never_trained_on(tmp_path: Path):
     begin = sum(os.times()[:4])
     runs = Runs(raw=Raw(data=tmp_path, tokenizer=tmp_path), folder=tmp_path, steps={"words": 1500}, seeds=3, threads=1)
