@@ -26,7 +26,8 @@ def inputs_of(ancestry: Ancestry, index: Index) -> list[Index]:
 def left_out(
     index: Index, inputs: Sequence[Index], name: str, position: str, ids: Collection[str]
 ) -> list[dict[str, Any]]:
-    """The exclusions of rows that came from one place. Where inputs are missing, those of all rows that are called so.
+    """The exclusions of rows that came from one place, and those that name a row by its id, as tokenize does. Where inputs
+    are missing, those of all rows that are called so.
 
     Args:
         index: of the stage.
@@ -34,7 +35,10 @@ def left_out(
         name: of the raw input.
         ids: what the rows are called.
     """
-    lines = exclusions_of(index.dataset, [(name, position)])
+    by_id = [(dataset_id, one) for dataset_id in index.dataset.manifest.inputs for one in sorted(ids)]
+    found = exclusions_of(index.dataset, [(name, position), *by_id])
+    named = [line for line in found if (line["input"], line["position"]) in by_id]
+    lines = [line for line in found if (line["input"], line["position"]) == (name, position)]
     rows = [
         one
         for before in inputs
@@ -42,8 +46,8 @@ def left_out(
         if not _holds(index, one, name, position)
     ]
     if len(rows) != len(lines):
-        return lines
-    return [line for line, one in zip(lines, rows, strict=True) if one in ids]
+        return [*lines, *named]
+    return [*(line for line, one in zip(lines, rows, strict=True) if one in ids), *named]
 
 
 def _holds(index: Index, example_id: str, name: str, position: str) -> bool:

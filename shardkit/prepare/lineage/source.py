@@ -145,8 +145,6 @@ class Forward:
                 for row in rows
             ]
         lines = left_out(index, inputs_of(self._ancestry, index), name, position, ids)
-        named: list[Origin] = [(one, known) for one in dataset.manifest.inputs for known in sorted(ids)]
-        lines += exclusions_of(dataset, named)
         links = [link for known in sorted(ids) for link in index.links_of(known)]
         return [{**_left(index, line), "links": links} for line in lines]
 
