@@ -56,7 +56,9 @@ def report_stop(what: str, exit_code: int, words: Sequence[str], *, as_json: boo
     """Print what stopped the command that `words` name, and the command that goes on."""
     if words[:1] == ["train"] and "--resume" not in words:
         words = [*words, "--resume"]  # a run is gone on with only where that is said
-    hint = f"this command goes on where it stopped: {shlex.join(['shardkit', *words])}"
+    writes = words[:1] == ["train"] or {"-o", "--out"} & set(words)
+    goes_on = "this command goes on where it stopped" if writes else "it wrote nothing; to begin again"
+    hint = f"{goes_on}: {shlex.join(['shardkit', *words])}"
     if as_json:
         _answer(_object("Stopped", exit_code, what, next_=hint))
     click.echo(f"{what}\nNext: {hint}", err=True)

@@ -61,6 +61,10 @@ def test_what_was_stopped_says_how_it_goes_on(stop, code, word, tmp_path, monkey
     assert found["error"] == {"kind": "Stopped", "exit_code": code, "what": word, "where": "",
                               "next": f"this command goes on where it stopped: {command}"}  # fmt: skip
     assert said.lstrip() == f"{word}\nNext: {found['error']['next']}\n"
+    monkeypatch.setattr("shardkit.cli.stats.run", stopped)
+    assert failed(capsys, "stats", "a", code=code)[0]["error"]["next"] == (
+        "it wrote nothing; to begin again: shardkit stats a --json"
+    )
 
 
 def test_a_command_that_is_nearly_right_is_guessed(capsys: pytest.CaptureFixture[str]):
