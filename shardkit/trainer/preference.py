@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -26,10 +28,14 @@ from torch.nn.functional import logsigmoid
 from shardkit.errors import IntegrityError
 from shardkit.loader.batch import Sizes, lay_out
 from shardkit.loader.device import Batch, build
+from shardkit.loader.quarantine import unreadable
 from shardkit.loader.reader import Reader
+from shardkit.loader.rows import Loaded
+from shardkit.media.reasons import BadMedia
 from shardkit.sequence.objectives import OBJECTIVES
 from shardkit.sequence.plan.lengths import Lengths
 from shardkit.sequence.plan.source import read_lengths
+from shardkit.sequence.sequence import Slot
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.checkpoint import load_tensors, save_tensors
 from shardkit.trainer.model import VisionLanguage
@@ -126,6 +132,7 @@ def references(model: VisionLanguage, dataset: Dataset, *, digest: str, folder: 
 
     Raises:
         IntegrityError: where it is not.
+        SourceError: where a picture cannot be decoded.
     """
     stem = f"reference-{digest}-{dataset.id[:16]}"
     hint = "restore the file, or train in a new --out"
@@ -152,13 +159,20 @@ def _passes(
                 loaded = [reader.sequence(shard, row) for shard, row in rows]
                 pack = [one.sequence for one in loaded]
                 buffers = lay_out([pack], np.zeros(len(OBJECTIVES), np.int64), form=reader.form)
-                shown = [(one, slot) for one in loaded for slot in one.sequence.slots]
+                shown = [(one, slot) for one in loaded for slot in sorted(one.sequence.slots, key=attrgetter("start"))]
                 for place, (one, slot) in zip(buffers.places, shown, strict=True):
-                    reader.picture(one, slot, place)
+                    _show(reader, one, slot, place)
                 batch = build(buffers.meta.to(model.device), buffers.pixels.to(model.device), Sizes.of(buffers.meta))
                 yield rows, answers(model, batch).cpu()
     finally:
         reader.close()
+
+
+def _show(reader: Reader, loaded: Loaded, slot: Slot, place: npt.NDArray[np.uint8]) -> None:
+    try:
+        reader.picture(loaded, slot, place)
+    except BadMedia as bad:
+        raise unreadable(slot.image, reader.place(loaded), bad) from bad
 
 
 def _ranges(tokens: list[int]) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from shardkit.errors import ConfigError, IntegrityError
+from shardkit.errors import ConfigError, IntegrityError, SourceError
+from shardkit.media.reasons import BadMedia
 from shardkit.store.dataset import Dataset
 from shardkit.trainer.config import TrainConfig
 from shardkit.trainer.loop import train
@@ -134,3 +135,15 @@ def test_pairs_with_pictures_teach_the_tower_too(pairs_with_pictures: Path, tmp_
     with pytest.raises(ConfigError, match="without images") as refused:
         train(config("no", task="dpo"))
     assert refused.value.hint == "use --task vlm-dpo"
+
+
+def test_a_picture_that_cannot_be_decoded_stops_the_pass_for_the_references(
+    pairs_with_pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(_data: bytes) -> None:
+        raise BadMedia("corrupt", "it is cut")
+
+    monkeypatch.setattr("shardkit.loader.pictures.decode_rgb", failing)
+    with pytest.raises(SourceError, match=r"arrow:0: image 0 cannot be decoded \(corrupt: it is cut\)"):
+        train(make_config(pairs_with_pictures, tmp_path / "run", task="vlm-dpo"))
+    assert not list(tmp_path.glob("run/reference-*"))
