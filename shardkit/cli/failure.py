@@ -56,7 +56,8 @@ def report_stop(what: str, exit_code: int, words: Sequence[str], *, as_json: boo
     """Print what stopped the command that `words` name, and the command that goes on."""
     if words[:1] == ["train"] and "--resume" not in words:
         words = [*words, "--resume"]  # a run is gone on with only where that is said
-    writes = words[:1] == ["train"] or {"-o", "--out"} & set(words)
+    has_output = any(word.startswith(("-o", "--out")) for word in words) and "--dry-run" not in words
+    writes = words[:1] == ["train"] or has_output
     goes_on = "this command goes on where it stopped" if writes else "it wrote nothing; to begin again"
     hint = f"{goes_on}: {shlex.join(['shardkit', *words])}"
     if as_json:

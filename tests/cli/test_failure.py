@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardkit.cli import Terminated, run
+from shardkit.cli.failure import report_stop
 from tests.prepare.builders import example, png, write
 
 
@@ -65,6 +66,21 @@ def test_what_was_stopped_says_how_it_goes_on(stop, code, word, tmp_path, monkey
     assert failed(capsys, "stats", "a", code=code)[0]["error"]["next"] == (
         "it wrote nothing; to begin again: shardkit stats a --json"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("dedup a --out=c", "this command goes on where it stopped"),
+        ("dedup a -oc", "this command goes on where it stopped"),
+        ("train --out=run", "this command goes on where it stopped"),
+        ("dedup a -o c --dry-run", "it wrote nothing; to begin again"),
+        ("padding a --max-tokens 9", "it wrote nothing; to begin again"),
+    ],
+)
+def test_what_goes_on_is_what_has_an_output_however_it_is_written(words, said, capsys):
+    report_stop("interrupted", 130, words.split(), as_json=False)
+    assert f"Next: {said}: shardkit {words}" in capsys.readouterr().err
 
 
 def test_a_command_that_is_nearly_right_is_guessed(capsys: pytest.CaptureFixture[str]):
