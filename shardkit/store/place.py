@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from shardkit.errors import ELSEWHERE, OutputError, ShardkitError
-from shardkit.store.dataset import Dataset
+from shardkit.errors import ELSEWHERE, OutputError
+from shardkit.store.dataset import is_dataset
 from shardkit.store.files import is_text
-from shardkit.store.manifest_file import MANIFEST
 
 
 def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> Path:
@@ -29,20 +28,9 @@ def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> 
     if not output.name:
         raise OutputError("a whole file system is no place for an output", where=str(output), hint=ELSEWHERE)
     for parent in output.resolve().parents:
-        if _is_dataset(parent):
+        if is_dataset(parent):
             raise OutputError(f"the output lies in the dataset {parent}", where=str(output), hint=ELSEWHERE)
     return output
-
-
-def _is_dataset(folder: Path) -> bool:
-    """Whether a dataset was committed here; other programs have a manifest.json, too."""
-    if not (folder / MANIFEST).is_file():
-        return False
-    try:
-        Dataset.open(folder, check_id=False)
-    except ShardkitError:
-        return False
-    return True
 
 
 def keep_apart(output: Path, place: Path) -> None:

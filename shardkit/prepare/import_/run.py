@@ -23,6 +23,7 @@ from shardkit.prepare.ingest.formats.detect import detected
 from shardkit.prepare.ingest.listing import list_inputs
 from shardkit.prepare.ingest.planning import CONTAINERS
 from shardkit.prepare.ingest.sample import Sample, rows_of
+from shardkit.prepare.named import check_dump
 from shardkit.store.place import keep_apart
 
 FORMATS = ("rows", "caption", "obelics", "chat", "mmc4", "text")
@@ -50,7 +51,7 @@ def run(
 
     Raises:
         ConfigError: for an impossible setting.
-        SourceError: where a PATH holds no such set, it is not whole, or too many rows are bad.
+        SourceError: where a PATH holds no such set or is a dataset, the set is not whole, or too many rows are bad.
         OutputError: as ingest.
     """
     if config.kind not in IMPORTS:
@@ -58,6 +59,8 @@ def run(
     if config.format is not None and (config.kind == _TARS or config.format not in FORMATS):
         known = "the tars say what their samples are" if config.kind == _TARS else f"use one of: {', '.join(FORMATS)}"
         raise ConfigError(f"a set of {config.kind} cannot be read as {config.format!r}", hint=known)
+    for path in config.paths:
+        check_dump(path)
     found = [file for path in config.paths for file in IMPORTS[config.kind](path)]
     root = _root(config.paths)
     output = config.ingest.get("output")

@@ -21,6 +21,7 @@ from shardkit.prepare.ingest.containers.tars import IMAGE_SUFFIXES, suffix
 from shardkit.prepare.ingest.reasons import plain
 from shardkit.prepare.ingest.roots import Roots, as_text
 from shardkit.prepare.ingest.units import InputFile
+from shardkit.prepare.named import check_dump
 from shardkit.store.files import is_text
 
 _OPENED_BY_ARROW = ("arrow", "mds", "parquet", "tar")
@@ -82,7 +83,7 @@ def list_inputs(
             file of a container's suffix is one. A file that the user names is one in any case.
 
     Raises:
-        SourceError: where a PATH is missing or of no kind that the format takes.
+        SourceError: where a PATH is missing, a dataset, or of no kind that the format takes.
     """
     places = sorted({_existing(path) for path in config.paths})
     root = _common([*places, *([] if config.root is None else [os.path.realpath(config.root)])])
@@ -151,7 +152,7 @@ def files_below(paths: Iterable[Path]) -> Iterator[InputFile]:
     """The files that PATHs name or hold, in the order of their names, whatever their kind.
 
     Raises:
-        SourceError: where a PATH is missing.
+        SourceError: where a PATH is missing, or a dataset.
     """
     places = sorted({_existing(path) for path in paths})
     root = _common(places)
@@ -304,6 +305,7 @@ def _existing(path: Path) -> str:
         raise SourceError(
             "the input is neither a file nor a folder", where=str(path), hint="give files or folders of files"
         )
+    check_dump(path)
     return resolved
 
 

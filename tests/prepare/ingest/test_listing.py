@@ -7,7 +7,9 @@ import gzip
 import pytest
 
 from shardkit.errors import SourceError
-from shardkit.prepare.ingest import IngestConfig, resolved
+from shardkit.prepare.import_.run import IMPORTS, ImportConfig
+from shardkit.prepare.import_.run import run as import_set
+from shardkit.prepare.ingest import IngestConfig, resolved, run
 from shardkit.prepare.ingest.containers.lines import are_values
 from shardkit.prepare.ingest.formats import SOURCES
 from shardkit.prepare.ingest.listing import Listing, list_inputs
@@ -155,3 +157,23 @@ def test_what_a_model_read_is_no_label_beside_the_ground_truth(tmp_path):
     assert got.ignored == 1
     texts = [file.name for file in listed("text", tmp_path).files if file.name.endswith(".txt")]
     assert len(texts) == 5, "texts of a corpus may be called anything"
+
+
+def test_a_dataset_is_no_dump(tmp_path):
+    made = tmp_path / "made"
+    make(tmp_path, in__a_jsonl=b'{"text": "a"}\n', other__manifest_json=b"{}", other__b_jsonl=b'{"text": "b"}\n')
+    run(config(format="text", paths=(tmp_path / "in",), output=made))
+    (tmp_path / "link").symlink_to(made)
+    for kind in SOURCES:
+        for paths in ([made], [tmp_path / "in", tmp_path / "link"]):
+            with pytest.raises(SourceError, match="this is a dataset, not a dump") as error:
+                run(config(format=kind, paths=tuple(paths), output=tmp_path / "out"))
+            assert error.value.where == str(paths[-1])
+            assert "shardkit dedup" in error.value.hint
+    with pytest.raises(SourceError, match="this is a dataset, not a dump"):
+        resolved(config(format="auto", paths=(made,)))
+    for kind in IMPORTS:
+        with pytest.raises(SourceError, match="this is a dataset, not a dump"):
+            import_set(ImportConfig(kind=kind, paths=(made,)))
+    assert not (tmp_path / "out").exists()
+    assert listed("text", tmp_path / "other").names == ["b.jsonl"], "other programs have a manifest.json, too"
