@@ -7,7 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from shardkit.errors import ConfigError, SourceError
-from shardkit.store.dataset import Dataset, is_dataset
+from shardkit.store.dataset import Dataset
+from shardkit.store.manifest_file import is_dataset
 
 
 def open_by_id(paths: Iterable[Path], *, base: Sequence[Path] = ()) -> list[Dataset]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shardkit.errors import IntegrityError, ShardkitError, SourceError
+from shardkit.errors import IntegrityError, SourceError
 from shardkit.records import Example
 from shardkit.records.manifest import Manifest, ShardEntry
 from shardkit.store.arrow_shard import TableReader
@@ -344,14 +344,3 @@ class Dataset:
             yield shard_index, row, reader.example(row)
         if reader is not None:
             reader.close()
-
-
-def is_dataset(folder: Path) -> bool:
-    """Whether a dataset was committed here; other programs have a manifest.json, too."""
-    if not os.path.isfile(folder / MANIFEST):
-        return False
-    try:
-        Dataset.open(folder, check_id=False)
-    except ShardkitError:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from shardkit.errors import IntegrityError
 from shardkit.records.manifest import SCHEMA_VERSION, Manifest
 
 MANIFEST = "manifest.json"
+_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def parse_manifest(data: bytes, where: str, *, check_id: bool) -> tuple[Manifest, str]:
@@ -44,6 +46,14 @@ def id_of(place: Path) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return stated if isinstance(stated, str) else None
+
+
+def is_dataset(place: Path) -> bool:
+    """Whether a dataset was committed in this folder, be it of a newer version or damaged elsewhere.
+
+    Other programs have a manifest.json, too.
+    """
+    return _ID.fullmatch(id_of(place) or "") is not None
 
 
 def _parse(data: bytes, where: str) -> dict[str, Any]:

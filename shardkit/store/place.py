@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shardkit.errors import ELSEWHERE, OutputError
-from shardkit.store.dataset import is_dataset
 from shardkit.store.files import is_text
+from shardkit.store.manifest_file import is_dataset
 
 
 def place_of_output(path: str | os.PathLike[str], protected: Iterable[Path]) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+import orjson
 import pytest
 
 from shardkit.errors import SourceError
@@ -161,7 +162,12 @@ def test_what_a_model_read_is_no_label_beside_the_ground_truth(tmp_path):
 
 def test_a_dataset_is_no_dump(tmp_path):
     made = tmp_path / "made"
-    make(tmp_path, in__a_jsonl=b'{"text": "a"}\n', other__manifest_json=b"{}", other__b_jsonl=b'{"text": "b"}\n')
+    make(
+        tmp_path,
+        in__a_jsonl=b'{"text": "a"}\n',
+        other__manifest_json=b'{"dataset_id": "x"}',
+        other__b_jsonl=b'{"text": "b"}\n',
+    )
     run(config(format="text", paths=(tmp_path / "in",), output=made))
     (tmp_path / "link").symlink_to(made)
     for kind in SOURCES:
@@ -175,5 +181,9 @@ def test_a_dataset_is_no_dump(tmp_path):
     for kind in IMPORTS:
         with pytest.raises(SourceError, match="this is a dataset, not a dump"):
             import_set(ImportConfig(kind=kind, paths=(made,)))
+    manifest = orjson.loads((made / "manifest.json").read_bytes())
+    (made / "manifest.json").write_bytes(orjson.dumps({**manifest, "schema_version": 10**6}))
+    with pytest.raises(SourceError, match="this is a dataset, not a dump"):
+        listed("text", made)
     assert not (tmp_path / "out").exists()
     assert listed("text", tmp_path / "other").names == ["b.jsonl"], "other programs have a manifest.json, too"
