@@ -145,7 +145,8 @@ def _columns(path: str, name: str) -> Iterator[tuple[Any, Any, Any]]:
     """url, key and status of each row."""
     hint = "give a table that img2dataset wrote, or JSON lines of url and file"
     try:
-        with pq.ParquetFile(path) as table:
+        # Arrow itself opens no path that is no UTF-8.
+        with open(path, "rb") as file, pq.ParquetFile(file) as table:
             names = set(table.schema_arrow.names)
             if not {"url", "key"} <= names:
                 raise SourceError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,6 +78,12 @@ def test_pictures_of_img2dataset_are_found_by_their_keys(documents, tmp_path, as
 def test_a_table_may_be_named_alone(documents, tmp_path):
     img2dataset(tmp_path / "store", as_tar=True, with_table=True)
     assert pictures_of(documents, tmp_path / "out", url_maps=(tmp_path / "store" / "00000.parquet",)) == [1, 1, 0, 0]
+
+
+def test_a_table_lies_in_a_folder_of_any_name(documents, tmp_path):
+    store = tmp_path / os.fsdecode(b"caf\xe9")
+    img2dataset(store, as_tar=True, with_table=True)
+    assert pictures_of(documents, tmp_path / "out", url_maps=(store,)) == [1, 1, 0, 0]
 
 
 def test_a_picture_that_comes_later_is_noticed(documents, tmp_path):
