@@ -81,8 +81,8 @@ def test_a_table_may_be_named_alone(documents, tmp_path):
 
 
 def test_a_table_lies_in_a_folder_of_any_name(documents, tmp_path):
-    store = tmp_path / os.fsdecode(b"caf\xe9")
-    img2dataset(store, as_tar=True, with_table=True)
+    img2dataset(tmp_path / "store", as_tar=True, with_table=True)
+    store = (tmp_path / "store").rename(tmp_path / os.fsdecode(b"caf\xe9"))
     assert pictures_of(documents, tmp_path / "out", url_maps=(store,)) == [1, 1, 0, 0]
 
 
