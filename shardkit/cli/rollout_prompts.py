@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -82,9 +83,9 @@ def command(
 def _place(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    epoch, _, step = text.partition("/")
-    if not (epoch.isdecimal() and step.isdecimal()):
+    found = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text)
+    if found is None:
         raise ConfigError(
             f"--after {text!r} is no place", hint="write --after EPOCH/STEP, as the lines have them: 0/99"
         )
-    return int(epoch), int(step)
+    return int(found[1]), int(found[2])

@@ -113,7 +113,7 @@ def walk(stream: Forwards, *, size: int | None, keep: int = 0) -> Iterator[Membe
 def _size_of(extended: dict[str, str], length: int, data_at: int, size: int | None, position: int) -> int:
     if "size" not in extended:
         return length
-    if not extended["size"].isdecimal():
+    if not (extended["size"].isdecimal() and len(extended["size"]) < 20):
         raise Damaged(f"an extended header gives the size {extended['size'][:20]!r}", position)
     length = int(extended["size"])
     if size is not None and data_at + length > size:

@@ -97,8 +97,9 @@ def test_a_full_disk_is_named(asked, capsys, monkeypatch):
 def test_what_cannot_be_is_named(asked, tokens, capsys):
     assert run(["rollout-prompts", str(tokens)]) == 3
     assert "holds no prompts" in capsys.readouterr().err
-    assert run(["rollout-prompts", str(asked), "--after", "3"]) == 3
-    assert "EPOCH/STEP" in capsys.readouterr().err
+    for place in ("3", "0/" + "9" * 5000):
+        assert run(["rollout-prompts", str(asked), "--after", place]) == 3
+        assert "EPOCH/STEP" in capsys.readouterr().err
     assert run(["rollout-prompts", str(asked), "--after", f"0/{NUMBER}"]) == 3
     error = capsys.readouterr().err
     assert f"has {NUMBER} prompts, place 0/{NUMBER} is behind them" in error

@@ -102,6 +102,17 @@ def test_every_cut_is_found(tmp_path):
     assert len(members(tmp_path, data[: end + BLOCK])) == len(MEMBERS), "one block of zeros ends an archive"
 
 
+@pytest.mark.parametrize("size", ["9" * 5000, "9" * 20, "-1", "x"])
+def test_a_size_that_is_no_number_of_bytes_is_found(tmp_path, size):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("a.jpg")
+        info.pax_headers = {"size": size}
+        archive.addfile(info)
+    with pytest.raises(Damaged, match=f"an extended header gives the size '{size[:20]}'"):
+        members(tmp_path, out.getvalue())
+
+
 def test_two_joined_archives_are_found(tmp_path):
     with pytest.raises(Damaged, match="follow the end mark"):
         members(tmp_path, tar(MEMBERS) + tar(MEMBERS))

@@ -122,7 +122,7 @@ class WebDatasetTars:
 
 def _number(extension: str) -> tuple[int, str]:
     first = extension.split(".", maxsplit=1)[0]
-    return (int(first) if first.isdecimal() else -1, extension)
+    return (int(first) if first.isdecimal() and len(first) < 19 else -1, extension)
 
 
 def _index(path: Path) -> _Tar:

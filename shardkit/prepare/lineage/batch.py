@@ -24,7 +24,7 @@ from shardkit.sequence.plan.source import choose_split, identity, read_lengths
 from shardkit.store.dataset import Dataset
 from shardkit.store.plans import read_blocks, read_plan
 
-_FORM = re.compile(r"([0-9a-f]{32})/([0-9]+)/([0-9]+)/([0-9]+)of([0-9]+)")
+_FORM = re.compile(r"([0-9a-f]{32})/([0-9]{1,18})/([0-9]{1,18})/([0-9]{1,18})of([0-9]{1,18})")
 RUN_FILE = "run.json"
 """In the folder of a run: settings, facts of the dataset; those of its first stage."""
 STAGES_FILE = "stages.jsonl"

@@ -65,6 +65,13 @@ def test_samples_that_lack_something_are_left_out_and_counted(tmp_path):
     assert loader.excluded == {"no_text": 2, "unsafe_member": 2}
 
 
+def test_pictures_come_by_their_numbers_and_no_number_is_too_long(tmp_path):
+    shown = {name: picture(at, "JPEG") for at, name in enumerate(("10", "2", "9" * 5000, "x"))}
+    tar = write_tar(tmp_path / "a.tar", [("k.txt", b"a"), *((f"k.{name}.jpg", data) for name, data in shown.items())])
+    images = WebDatasetTars([tar]).sample(0, 0).images
+    assert [bytes(image) for image in images] == [shown[name] for name in ("9" * 5000, "x", "2", "10")]
+
+
 def test_a_field_that_is_no_text_is_none(tmp_path):
     values = [b'{"caption": "a text"}', b'{"caption": null}', b'{"caption": 5}', b"[" * 100_000, b'{"other": "a"}']
     tar = write_tar(tmp_path / "a.tar", [(f"{number}.json", data) for number, data in enumerate(values)])

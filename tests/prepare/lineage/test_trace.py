@@ -81,7 +81,7 @@ def test_beginnings_of_ids_and_several_that_fit(lineage: Road, tmp_path: Path) -
     tracer = Tracer(lineage.tokens)
     assert tracer.trace(PAGE[:8])["asked"] == PAGE
     assert tracer.trace(f" SHA256:{PICTURE[:20].upper()} ")["asked"] == PICTURE
-    for text in (PAGE[:7], "no hex digits", "g" * 32, "", "a" * 65):
+    for text in (PAGE[:7], "no hex digits", "g" * 32, "", "a" * 65, f"{'0' * 32}/{'9' * 5000}/0/0of1"):
         with pytest.raises(ConfigError, match="is no id of a batch"):
             tracer.trace(text)
     twin = f"{PAGE[:10]}{'0' * 22}"
