@@ -58,7 +58,7 @@ def report_stop(what: str, exit_code: int, words: Sequence[str], *, as_json: boo
         words = [*words, "--resume"]  # a run is gone on with only where that is said
     has_output = any(word.startswith(("-o", "--out")) for word in words) and "--dry-run" not in words
     writes = words[:1] == ["train"] or has_output
-    goes_on = "this command goes on where it stopped" if writes else "it wrote nothing; to begin again"
+    goes_on = "this command goes on where it stopped" if writes else "to begin again"
     hint = f"{goes_on}: {shlex.join(['shardkit', *words])}"
     if as_json:
         _answer(_object("Stopped", exit_code, what, next_=hint))
