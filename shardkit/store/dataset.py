@@ -78,7 +78,7 @@ class Dataset:
         if url is not None:
             return cls._open_mirror(Mirror(url, remote or RemoteSettings()), base, check_id=check_id)
         folder = Path(path)
-        if not is_text(folder):
+        if not is_text(os.path.abspath(folder)):  # manifests of what is made from it name it from elsewhere
             raise SourceError(
                 "the name of a folder on the way is no UTF-8, which Arrow cannot open",
                 where=ascii(str(folder)),

@@ -30,6 +30,7 @@ from shardkit.store.dataset import Dataset
 from shardkit.store.difference import first_difference
 from shardkit.store.files import (
     exchange,
+    is_text,
     make_folder,
     output_errors,
     remove_tree,
@@ -304,7 +305,7 @@ class Output:
         files = tuple(self._write_file(name, data) for name, data in sorted((sealed.files or {}).items()))
 
         locations = {
-            dataset_id: Path(os.path.relpath(folder.resolve(), self.path.resolve())).as_posix()
+            dataset_id: self._way_to(folder)
             for dataset_id, folder in sorted({**self._input_places(), **(sealed.locations or {})}.items())
         }
         manifest = Manifest(
@@ -331,6 +332,13 @@ class Output:
         )
         self._sweep(manifest)
         return self._publish(manifest)
+
+    def _way_to(self, folder: Path) -> str:
+        """The path of an input from the output; by the link that names it where what it leads to is no UTF-8."""
+        way = os.path.relpath(folder.resolve(), self.path.resolve())
+        if not is_text(way):
+            way = os.path.relpath(os.path.abspath(folder), self.path.resolve())
+        return Path(way).as_posix()
 
     def _input_places(self) -> dict[str, Path]:
         """Where the input datasets lie, so that accounts and traces can go back to them."""

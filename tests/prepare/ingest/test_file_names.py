@@ -66,3 +66,17 @@ def test_what_arrow_and_json_cannot_name_is_refused(words, code, scans, tmp_path
     assert run(["ingest", "text", "in", "-o", "out", "--workers", "1"]) == 0
     assert run(words) == code
     assert "is no UTF-8" in capsys.readouterr().err
+
+
+def test_a_dataset_under_such_a_name_is_read_by_a_link_alone(scans, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["ingest", "text", str(scans), "-o", "made", "--workers", "1"]) == 0
+    Path("made").rename(scans / "made")
+    Path("link").symlink_to(scans / "made")
+    assert run(["dedup", "link", "-o", "out", "--workers", "1"]) == 0
+    assert run(["verify", "out"]) == 0
+    assert list(Dataset.open("out").manifest.locations.values()) == ["../link"]
+    monkeypatch.chdir(scans)
+    capsys.readouterr()
+    assert run(["dedup", "made", "-o", str(tmp_path / "other"), "--workers", "1"]) == 4
+    assert "is no UTF-8" in capsys.readouterr().err
