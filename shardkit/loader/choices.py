@@ -35,7 +35,7 @@ def choose_rank(rank: int | None, world_size: int | None, global_batch: int) -> 
         given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise ConfigError(f"{given} is given, {missing} is not", hint="give both, or neither")
     if rank is None or world_size is None:
-        rank, world_size = _environment("RANK", 0), _environment("WORLD_SIZE", 1)
+        rank, world_size = number_of_environment("RANK", 0), number_of_environment("WORLD_SIZE", 1)
     check_world(global_batch, world_size)
     return Rank(rank=rank, world_size=world_size)
 
@@ -67,11 +67,16 @@ def check_epochs(epochs: int | None) -> int | None:
     return epochs
 
 
-def _environment(name: str, default: int) -> int:
+def number_of_environment(name: str, default: int) -> int:
+    """A number of torchrun's protocol: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE.
+
+    Raises:
+        ConfigError: where it is no number.
+    """
     text = os.environ.get(name)
     if text is None:
         return default
-    if not text.isdecimal():
+    if not (text.isdecimal() and len(text) < 10):
         raise ConfigError(
             f"{name} in the environment is {text!r}, not a number",
             hint="start with torchrun, or give rank and world_size",

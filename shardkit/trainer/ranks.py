@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from shardkit.errors import ConfigError, ShardkitError
+from shardkit.loader.choices import number_of_environment
 
 
 @contextmanager
@@ -26,12 +26,12 @@ def joined_ranks(device: str = "cpu") -> Iterator[tuple[int, int]]:
     if dist.is_initialized():
         yield dist.get_rank(), dist.get_world_size()
         return
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if number_of_environment("WORLD_SIZE", 1) == 1:
         yield 0, 1
         return
     gpus = device == "cuda" and torch.cuda.is_available()
     if gpus:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(number_of_environment("LOCAL_RANK", 0))
     try:
         dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo")
     except (ValueError, RuntimeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ import torch
 
 from shardkit.engine.cores import num_cores
 from shardkit.errors import ConfigError
+from shardkit.loader.choices import number_of_environment
 from shardkit.sequence.plan import Mixture
 from shardkit.sequence.plan.source import choose_split, read_lengths
 from shardkit.store.dataset import Dataset
@@ -47,7 +47,7 @@ def settle(stage: Stage, facts: Facts, dataset: Dataset, held: Sequence[StageRec
     _check_task(config, facts)
     saved = held[stage.number]["settings"] if stage.number < len(held) else {}
     # torchrun says how many processes share the cores.
-    threads = max(1, num_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    threads = max(1, num_cores() // max(1, number_of_environment("LOCAL_WORLD_SIZE", 1)))
     mixture = None
     if config.mixture is not None:
         lengths = read_lengths(dataset, choose_split(dataset, facts.split))

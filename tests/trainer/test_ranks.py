@@ -180,3 +180,10 @@ def test_a_process_alone_sums_nothing(monkeypatch: pytest.MonkeyPatch):
         sum_over_ranks([tensor])
     assert place == (0, 1)
     assert tensor.tolist() == [1.0] * NUM_OBJECTIVES
+
+
+@pytest.mark.parametrize("value", ["two", "", "-1", "9" * 5000])
+def test_a_world_that_is_no_number_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", value)
+    with pytest.raises(ConfigError, match=f"WORLD_SIZE in the environment is '{value}', not a number"), joined_ranks():
+        pass
