@@ -56,6 +56,7 @@ def test_a_dry_run_of_each_writes_nothing(dataset: Path, tmp_path: Path, capsys:
 
 
 def test_what_is_missing_or_wrong(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "dump").mkdir()
     for arguments, code, says in (
         (["export", dataset, "--format", "hf"], 3, "there is no output"),
         (["export", dataset, "--format", "xml", "-o", tmp_path / "x"], 2, "'xml' is not one of"),
@@ -65,7 +66,8 @@ def test_what_is_missing_or_wrong(dataset: Path, tmp_path: Path, capsys: pytest.
         (["export", tmp_path / "nothing", "--format", "hf", "-o", tmp_path / "x"], 4, "no dataset is here"),
         (["import", PREPARED / "mds", "-o", tmp_path / "x"], 2, "Missing option '--from'"),
         (["import", "--from", "mds", PREPARED / "mds"], 3, "there is no output"),
-        (["import", "--from", "mds", dataset, "-o", tmp_path / "x"], 4, "there is no index.json here"),
+        (["import", "--from", "mds", dataset, "-o", tmp_path / "x"], 4, "this is a dataset, not a dump"),
+        (["import", "--from", "mds", tmp_path / "dump", "-o", tmp_path / "x"], 4, "there is no index.json here"),
         (["import", "--from", "mds", PREPARED / "mds-pickled", "-o", tmp_path / "x"], 4, "pickled objects"),
         (["import", "--from", "hf", tmp_path, "-o", tmp_path / "x"], 8, "lie in each other"),
     ):
