@@ -28,7 +28,7 @@ def unreadable(image: int, where: str, bad: BadMedia) -> SourceError:
     return SourceError(
         f"image {image} cannot be decoded ({bad})",
         where=where,
-        hint='leave the example out, or mask what cannot be read with on_bad="quarantine"',
+        hint='leave the example out, or read with StreamingLoader(on_bad="quarantine"), which masks what cannot be decoded',
     )
 
 
